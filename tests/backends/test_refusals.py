@@ -87,7 +87,7 @@ def test_where_every_backend_refuses_all_reasons_are_shown():
     assert message.startswith("No backend runs this attention")
     for backend in registry.backends():
         assert f"\n  {backend.name}: " in message
-    assert "an order of keys, which edges do not" in message
+    assert "needs ordered keys, which edges do not" in message
 
 
 def test_a_plan_lists_the_reasons_of_each_backend():

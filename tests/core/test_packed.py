@@ -155,7 +155,7 @@ def test_wrong_packings_say_what_to_type():
     nested = jagged.transpose(1, 2)
     for call, words in (
         (lambda: attend_packed(q, q, q, torch.tensor([0, 3])), "6 last"),
-        (lambda: attend_packed(q, q, q, torch.tensor([0, 4, 2, 6])), "no step back"),
+        (lambda: attend_packed(q, q, q, torch.tensor([0, 4, 2, 6])), "no decrease"),
         (lambda: attend_packed(q, q, q, torch.tensor([0.0, 6.0])), "expected integers"),
         (lambda: attend_packed(q, q[:4], q[:4], torch.tensor([0, 6])), "key_cu_seqlens"),
         (lambda: attend_packed(q[0], q, q, torch.tensor([0, 6])), "rows of all sequences, heads, width"),

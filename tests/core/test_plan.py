@@ -98,9 +98,9 @@ def test_no_backend_at_all_is_an_error_with_the_reasons_of_each() -> None:
 
 def test_stepwise_mechanisms_with_edges_or_a_sink_are_refused_in_words() -> None:
     q, k, v = inputs(n=5)
-    with pytest.raises(Refused, match="an order of keys, which edges do not"):
+    with pytest.raises(Refused, match="needs ordered keys, which edges do not"):
         attend(q, k, v, align="monotonic", over=Edges(torch.tensor([[0], [1]])), backend="reference")
-    with pytest.raises(Refused, match="a sink stands nowhere among them"):
+    with pytest.raises(Refused, match="a sink has no position among them"):
         attend(q, k, v, built("sink"), "monotonic", backend="reference")
     with pytest.raises(Refused, match="needs each row before the next"):
         attend(q, k, v, align="monotonic", backend="chunked")

@@ -67,5 +67,5 @@ def test_fused_attn_is_switched_on_and_back():
 @pytest.mark.parametrize("name", ["levit_128s", "swinv2_cr_tiny_ns_224", "resnet10t"])
 def test_what_computes_attention_by_itself_or_has_none_is_refused(name):
     model = timm.create_model(name)
-    with pytest.raises(ValueError, match=r"computes attention in its own code|has no attention that replace"):
+    with pytest.raises(ValueError, match=r"computes attention in its own code|has no attention for replace"):
         nn.replace(model, align="entmax15")

@@ -199,8 +199,8 @@ def test_mistakes_say_what_to_type():
     made(x, over=DECODING, cache=cache)
     with pytest.raises(ValueError, match=r"Causal\(\) needs align="):
         made(x, over=Causal(), cache=cache)
-    assert cache.length == 4, "a step that failed has not happened"
-    with pytest.raises(ValueError, match=r"cache holds keys \(2, 3, 4, 4\).*handed \(1, 3, 4, 4\).*reset\(\)"):
+    assert cache.length == 4, "a failed step is rolled back"
+    with pytest.raises(ValueError, match=r"cache holds keys \(2, 3, 4, 4\).*got \(1, 3, 4, 4\).*reset\(\)"):
         made(x[:1], over=DECODING, cache=cache)
     with pytest.raises(ValueError, match=r"truncate\(length=9\): the cache holds 4"):
         cache.truncate(9)

@@ -81,9 +81,9 @@ def test_the_output_moves_by_no_more_than_the_weight_of_what_was_evicted():
         (torch.zeros(3, 1, dtype=torch.long), r"\(2, 2\) \+ \(kept,\)"),
     ],
 )
-def test_what_cannot_be_kept_is_told(index, says):
+def test_an_invalid_index_of_kept_keys_is_an_error(index, says):
     layer, cache = Attention(32, heads=4, kv_heads=2), Cache()
-    with pytest.raises(ValueError, match="that has some"):
+    with pytest.raises(ValueError, match="not empty"):
         cache.keep(torch.tensor([0]))
     layer(torch.randn(2, 16, 32), over=END, cache=cache)
     with pytest.raises(ValueError, match=says):

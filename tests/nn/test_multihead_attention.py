@@ -113,7 +113,7 @@ def test_a_causal_hint_alone_is_enough_and_a_false_one_is_an_error():
     assert_close(ours(x, x, x, attn_mask=causal, is_causal=True)[0], expected)
     added = nn.Transformer.generate_square_subsequent_mask(N, dtype=torch.float64)
     assert_close(ours(x, x, x, attn_mask=added, is_causal=True)[0], expected)
-    with pytest.raises(ValueError, match="is another one"):
+    with pytest.raises(ValueError, match="but it is not"):
         ours(x, x, x, attn_mask=causal.roll(1, 0), is_causal=True)
 
 
@@ -171,7 +171,7 @@ def test_in_an_encoder_layer_the_fast_path_does_not_pass_it_by():
         assert_close(layer(x), softmax)
 
 
-def test_an_encoder_that_packs_its_padding_is_told_so():
+def test_an_encoder_with_nested_tensors_is_an_error():
     layer = nn.TransformerEncoderLayer(DIM, 2, 16, batch_first=True, dropout=0.0)
     encoder = nn.TransformerEncoder(layer, 1).eval()
     encoder.layers[0].self_attn = regard.nn.MultiheadAttention(DIM, 2, batch_first=True).eval()
@@ -191,7 +191,7 @@ def test_recording_sees_its_weights():
     assert_close(amap.weights(), weights.detach())
 
 
-def test_wrong_inputs_are_told():
+def test_wrong_inputs_are_errors():
     _, ours = pair()
     query, key, value = inputs()
     with pytest.raises(ValueError, match="expected \\(batch, length, width\\)"):
@@ -202,5 +202,5 @@ def test_wrong_inputs_are_told():
         ours(query, key, value, key_padding_mask=torch.zeros(N, M, dtype=torch.bool))
     with pytest.raises(ValueError, match="attn_mask is"):
         ours(query, key, value, attn_mask=torch.zeros(M, N, dtype=torch.bool))
-    with pytest.raises(TypeError, match="True = closed"):
+    with pytest.raises(TypeError, match="True = masked out"):
         ours(query, key, value, attn_mask=torch.zeros(N, M, dtype=torch.int64))

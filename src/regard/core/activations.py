@@ -1,4 +1,4 @@
-"""Activations by name, with their derivatives: what a pair core or a pointwise modifier may apply.
+"""Activations by name, with their derivatives: for pair cores and pointwise modifiers.
 
 `apply_activation` may overwrite its input (tiles are scratch memory); `derivative` is given the input and the output.
 """
@@ -20,7 +20,7 @@ def _unknown(name: str, argument: str = "activation") -> ValueError:
 
 
 def check_activation(name: str, argument: str = "activation") -> None:
-    """Raises for an unknown name, before anything is computed with it."""
+    """Raises an error for an unknown name."""
     if not isinstance(name, str) or name not in NAMES:
         raise _unknown(name, argument)
 
@@ -32,7 +32,7 @@ def apply_activation(x: Tensor, name: str, slope: float = 0.0) -> Tensor:
     if name == "relu":
         return x.relu_()
     if name == "leaky_relu":
-        if slope < 0:  # in place torch has no gradient of it
+        if slope < 0:  # torch has no in-place gradient for it
             return F.leaky_relu(x, slope)
         return F.leaky_relu_(x, slope)
     if name == "sigmoid":
@@ -51,7 +51,7 @@ def apply_activation(x: Tensor, name: str, slope: float = 0.0) -> Tensor:
 
 
 def derivative(x: Tensor, y: Tensor, name: str, slope: float = 0.0) -> Tensor:
-    """d act / dx, a fresh tensor, from the input x and the output y."""
+    """d act / dx, a new tensor, from the input x and the output y."""
     if name == "tanh":
         return 1 - y.square()
     if name == "relu":
@@ -69,17 +69,17 @@ def derivative(x: Tensor, y: Tensor, name: str, slope: float = 0.0) -> Tensor:
     if name == "negative_half_square":
         return -x
     if name == "log":
-        return (1 / x).masked_fill_(x == 0, 0.0)  # log 0 = -inf closes a pair; nothing flows back through it
+        return (1 / x).masked_fill_(x == 0, 0.0)  # log 0 = -inf masks a pair; its gradient is 0
     raise _unknown(name)
 
 
 def output_suffices(name: str, slope: float = 0.0) -> bool:
-    """Whether the derivative can be read off the output, so that the input need not be kept."""
+    """Whether the derivative follows from the output, so that the input need not be saved."""
     return name in ("tanh", "relu", "sigmoid", "identity") or (name == "leaky_relu" and slope > 0)
 
 
 def derivative_from_output_(y: Tensor, name: str, slope: float = 0.0) -> Tensor:
-    """d act / dx from the output alone, in its place."""
+    """d act / dx from the output alone, in place."""
     if name == "tanh":
         return torch.sub(1, y.square_(), out=y)
     if name == "sigmoid":

@@ -1,4 +1,4 @@
-"""attend(): the one function, and what it returns."""
+"""attend(): the attention function and its result."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -25,7 +25,7 @@ from .torch_private import register_dataclass, register_namedtuple
 
 @dataclass(eq=False)
 class Sample:
-    """What was drawn: index (..., H, n) of the chosen keys (of the chosen edges on a graph, -1 for none; z (..., H, m)
+    """A sample: index (..., H, n) of the chosen keys (of the chosen edges on a graph, -1 for none; z (..., H, m)
     for a policy), and its log-probability.
 
     log_prob and entropy are differentiable; (..., H, n), or (..., H) for a policy over keys.
@@ -52,8 +52,8 @@ class Sample:
 class Attended:
     """out (..., H, n, d_v) and the lazy map of its weights; `out, amap = attend(...)` unpacks both.
 
-    sample: what was drawn (hard, reinforced). state: what a stepwise mechanism hands to the next step. stats: the row
-    statistics that were asked for by name, each (..., H, [F,] n).
+    sample: of stochastic alignments (hard, reinforced). state: of stepwise mechanisms, for the next step. stats: the
+    requested row statistics by name, each (..., H, [F,] n).
     """
 
     out: Tensor
@@ -73,10 +73,10 @@ class Attended:
         return f"Attended({', '.join(parts)})"
 
     def merge(self, other: "Attended") -> "Attended":
-        """Exactly what attend gives over the keys of both, which must be disjoint: split keys, ring attention.
+        """The exact result of attend over the keys of both, which must be disjoint: split keys, ring attention.
 
-        softmax, uniform and ReLU: each side by its mass; sigmoid with a fixed bias: the sum. Others are refused:
-        their weights depend on all keys of a row together. The map is that of both sets of keys, one after the other.
+        softmax, uniform and ReLU: each side weighted by its mass; sigmoid with a fixed bias: the sum. Others are
+        refused: their weights depend on all keys of a row jointly. The columns of the map are concatenated.
         """
         from .maps.merge import merged
 
@@ -84,7 +84,7 @@ class Attended:
 
 
 def _short(x: Any) -> str:
-    """A tensor by its shape and type."""
+    """Shape and dtype of a tensor."""
     return f"{tuple(x.shape)} {str(x.dtype).removeprefix('torch.')}" if isinstance(x, Tensor) else repr(x)
 
 
@@ -107,7 +107,7 @@ def attend(
     stats: "str | tuple[str, ...] | list[str] | None" = None,
     **by_torch: Any,
 ) -> Attended:
-    """Attention: who may meet whom, how well they match, weights from scores, the weighted values.
+    """Attention with any score, alignment and structure.
 
         y_i = sum_j w_ij v_j,   w_i = align(score(q_i, k_j)) over the pairs (i, j) that the structure allows
 
@@ -118,13 +118,13 @@ def attend(
     over           a structure: Full(), Causal(), Window(...), Padding(...), Mask(keep=...), Segments(...), Edges(...),
                    joined with &; or "full", "causal"
     dropout        on the weights, 0 <= dropout < 1; with a seed the same mask on every backend
-    sample         Hard, Gumbel, Reinforced and Monotonic draw; else they are deterministic
+    sample         True: Hard, Gumbel, Reinforced and Monotonic sample; else they are deterministic
     backend        "auto" takes the first that does not refuse; a name never falls back
-    state          what the step before handed on (stepwise mechanisms)
+    state          `Attended.state` of the previous step (stepwise mechanisms)
     stats          row statistics, differentiable: any of "max_logit", "entropy", "log_sum_exp", in Attended.stats
     seed           64 bits, -2**63 <= seed < 2**63, as an int or a 0-d integer tensor
-    by_torch       is_causal, scale, dropout_p and enable_gqa mean what they mean in scaled_dot_product_attention; its
-                   masks and other names are answered by the line to write
+    by_torch       is_causal, scale, dropout_p and enable_gqa mean what they mean in scaled_dot_product_attention; for
+                   its masks and other names the error says what to write
     """
     if by_torch:
         named: dict[str, Any] = {"q": q, "k": k, "score": score, "over": over, "dropout": dropout}
@@ -211,7 +211,7 @@ def _add_statistics(plan: Plan, attended: Attended, names: tuple[str, ...]) -> N
 
 
 def _previous_weights(plan: Plan, state: Tensor) -> Tensor:
-    """The state of the step before, (..., H, m), in the plan's shape."""
+    """The state of the previous step, (..., H, m), in the plan's shape."""
     if not (plan.score.stepwise or plan.align.stepwise):
         raise ValueError(
             f"state= belongs to stepwise mechanisms (LocationAware, Monotonic); "
@@ -221,7 +221,7 @@ def _previous_weights(plan: Plan, state: Tensor) -> Tensor:
     if not isinstance(state, Tensor) or tuple(state.shape) != shape:
         given = tuple(state.shape) if isinstance(state, Tensor) else type(state).__name__
         raise ValueError(
-            f"state= is {given}, expected the weights of the step before, {shape} = (..., heads, m): pass "
+            f"state= is {given}, expected the weights of the previous step, {shape} = (..., heads, m): pass "
             "Attended.state of that step."
         )
     return state.reshape(plan.batch, plan.heads, plan.m)
@@ -239,7 +239,7 @@ def _sample(plan: Plan, ran: BackendResult) -> Sample | None:
     return Sample(plan.output(index), plan.output(ran.log_prob), plan.output(ran.entropy))
 
 
-# Names of their own, so that an exported program whose result they are can be saved.
+# Serialized names, so that exported programs that return them can be saved.
 register_dataclass(Sample, serialized_type_name="regard.Sample")
 register_dataclass(Attended, serialized_type_name="regard.Attended")
 register_namedtuple(RowState, serialized_type_name="regard.RowState")

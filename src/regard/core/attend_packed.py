@@ -21,7 +21,7 @@ HALF = (torch.float16, torch.bfloat16)
 _OWN = (
     "q", "k", "v", "cu_seqlens", "key_cu_seqlens", "score", "align", "over", "dropout", "sample", "seed", "backend",
 )  # fmt: skip
-_LONGEST = ("max_seqlen", "max_seqlen_q", "max_seqlen_k")  # lengths follow from the starts
+_LONGEST = ("max_seqlen", "max_seqlen_q", "max_seqlen_k")  # implied by cu_seqlens
 _ANSWERS = {"cu_seqlens_q": "write cu_seqlens=.", "cu_seqlens_k": "write key_cu_seqlens=."}
 
 
@@ -41,18 +41,18 @@ def attend_packed(
     backend: str = "auto",
     **by_torch: Any,
 ) -> Attended:
-    """Attention within each of several sequences that stand end to end, without padding.
+    """Attention within each of several packed (concatenated) sequences, without padding.
 
         y_i = sum over j of the same sequence of w_ij v_j
 
     q (T, H, d), k (M, H_k, d), v (M, H_k, d_v), cu_seqlens (s + 1,)  ->  out (T, H, d_v): the layout of varlen kernels
 
-    key_cu_seqlens   where the sequences of the keys begin, if their lengths differ from those of the queries
-    over             Full(), Causal(), Window(left, right) or what & joins of them, in each sequence; beside
-                     key_cu_seqlens they need align=, which is meant sequence by sequence
+    key_cu_seqlens   cu_seqlens of the keys, if their lengths differ from those of the queries
+    over             Full(), Causal(), Window(left, right) or what & joins of them, in each sequence; with
+                     key_cu_seqlens they need align=, which applies to each sequence
     backend          as in attend; or "varlen": torch.nn.attention.varlen, CUDA, 16 bits, softmax of scaled dots
-    by_torch         causal, softmax_scale, dropout_p as varlen kernels have them; max_seqlen_q and max_seqlen_k change
-                     nothing; other names are answered by the line to write
+    by_torch         causal, softmax_scale, dropout_p as in varlen kernels; max_seqlen_q and max_seqlen_k are
+                     ignored; for other names the error says what to write
 
     The map has the packed rows, (H, T, M), with Segments. Jagged NestedTensors go to attend(q, k, v) itself.
     """
@@ -91,7 +91,7 @@ def _varlen(
     over: "Structure | str | None",
     dropout: float,
 ) -> Attended:
-    """torch's varlen kernel; the map is that of attend, made when it is read."""
+    """torch's varlen kernel; the map is that of attend, computed when it is read."""
     scale = score_of(score).dot_scale(q.transpose(0, 1)[None])
     window = _window(over, queries is keys)
     why = _varlen_refusals(q, v, scale, alignment_of(align), window, dropout)
@@ -100,7 +100,7 @@ def _varlen(
     from torch.nn.attention.varlen import varlen_attn
 
     ends = (queries.starts.int(), keys.starts.int())
-    longest = (q.shape[0], k.shape[0])  # bounds: reading the true ones would wait for the device
+    longest = (q.shape[0], k.shape[0])  # upper bounds: the true maxima would need a synchronisation
     assert window is not None
     out = varlen_attn(q, k, v, *ends, *longest, scale=scale, window_size=window, enable_gqa=k.shape[1] != q.shape[1])
     q, k, v = (x.transpose(0, 1) for x in (q, k, v))
@@ -110,7 +110,7 @@ def _varlen(
 
 
 def _window(over: "Structure | str | None", alike: bool) -> tuple[int, int] | None:
-    """(left, right) as varlen kernels take it; they align at the end."""
+    """(left, right) in the convention of varlen kernels, aligned at the end."""
     parts = structure_of(over).parts()
     if len(parts) != 1:
         return None
@@ -137,7 +137,7 @@ def _varlen_refusals(
     if scale is None or type(align) is not Softmax:
         why.append("It computes softmax of (scaled) dot products.")
     if window is None:
-        why.append("It knows Full, Causal and Window, aligned at the end.")
+        why.append("It supports Full, Causal and Window, aligned at the end.")
     if dropout:
         why.append("It has no dropout.")
     if q.shape[-1] != v.shape[-1]:

@@ -8,16 +8,16 @@ from torch import Tensor
 
 
 def without_autocast(device: torch.device) -> AbstractContextManager[Any]:
-    """A context in which operators run in the types of their tensors."""
+    """A context without autocast."""
     if device.type == "meta" or not torch.is_autocast_enabled(device.type):
         return nullcontext()
     return torch.autocast(device.type, enabled=False)
 
 
 def as_autocast(*tensors: Tensor | None) -> tuple[Any, ...]:
-    """The tensors as autocast casts the arguments of an operator that it runs in 16 bits; unchanged outside autocast.
+    """The tensors, cast as autocast casts arguments of 16-bit operators; unchanged outside autocast.
 
-    fp64 and integers stay, as torch leaves them.
+    fp64 and integers are left unchanged, as in torch.
     """
     kind = next((x.device.type for x in tensors if x is not None), "meta")
     if kind == "meta" or not torch.is_autocast_enabled(kind):

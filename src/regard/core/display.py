@@ -1,6 +1,6 @@
-"""What can be looked at: as a page, in a notebook, as a figure, in a terminal.
+"""Display of maps and records: as a page, in a notebook, as a figure, in a terminal.
 
-Views stand above core and enlist here; they are imported when something is first shown.
+Views, a layer above core, register here; they are imported on first use.
 """
 
 import os
@@ -12,38 +12,38 @@ _loaders: list[Callable[[], Any]] = []
 
 
 def enlist_views(load: Callable[[], Any]) -> None:
-    """`load()` imports the package that draws: its functions are what `view` finds."""
+    """Registers views: `load()` imports the package whose functions `view` returns."""
     _loaders.append(load)
 
 
 def view(name: str) -> Any:
-    """A function of the views that enlisted last."""
+    """A function of the views registered last."""
     return getattr(_loaders[-1](), name)
 
 
 class Displayable:
-    """Maps and records show themselves; `print` draws them in a terminal, the end of a cell in a notebook."""
+    """Base of maps and records: `print` draws them in a terminal, the end of a cell in a notebook."""
 
-    internal: frozenset[str] = frozenset({"internal"})  # attributes for backends and views, which `dir` does not offer
+    internal: frozenset[str] = frozenset({"internal"})  # attributes for backends and views, hidden from `dir`
 
     def __dir__(self) -> list[str]:
         return [name for name in super().__dir__() if name not in self.internal]
 
     def save_html(self, path: "str | os.PathLike[str]", **how: Any) -> Path:
-        """Write one page that needs no network: zoom from the whole to single weights.
+        """Write a self-contained HTML page: zoom from the whole map to single weights.
 
-        title=, item= of a batch, sites= a test of names, beside= another one to compare with. At most 64 MB, otherwise
-        an error that says what to leave out.
+        title=, item= of a batch, sites= a predicate on names, beside= another one to compare with. At most 64 MB,
+        otherwise an error that says what to leave out.
         """
         made: Path = view("save_html")(self, path, **how)
         return made
 
     def show(self, **how: Any) -> None:
-        """Show it here: in a notebook as a page to point at, elsewhere in the terminal. Arguments as for save_html."""
+        """Show it inline: an interactive page in a notebook, else in the terminal. Arguments as for save_html."""
         view("show")(self, **how)
 
     def widget(self, **how: Any) -> Any:
-        """The page as a widget of a notebook: `widget.choice` is what is chosen on it. Arguments as for save_html."""
+        """The page as a notebook widget: `widget.choice` is the current selection. Arguments as for save_html."""
         return view("widget")(self, **how)
 
     def plot(self, kind: str | None = None, **how: Any) -> Any:
@@ -53,7 +53,7 @@ class Displayable:
               "heat" where there is one head and "heads" where there are several. The other arguments are those of
               regard.views.heat_map, line_map, text_map, graph_map, overlay and head_grid; a kind of your own is a
               function under @regard.views.figure("name"). cmap= is colours=, labels= names queries and keys (a list
-              for both, or a pair of lists), title= stands above.
+              for both, or a pair of lists), title= is the title.
         """
         return view("plot")(self, kind, **how)
 

@@ -10,11 +10,11 @@ from .torch_private import FakeTensor
 
 
 class Refused(RuntimeError):
-    """A backend was asked for something that it does not do. The message lists every reason as a sentence."""
+    """A backend refuses a call. The message lists every reason as a sentence."""
 
 
 def within(i: int, size: int, who: str, what: str) -> int:
-    """A place counted from the start, of one that may be counted from the end (-1 is the last)."""
+    """An index from the start, of one that may be negative (-1 is the last)."""
     if not -size <= i < size:
         expected = f"expected {-size} to {size - 1}" if size else "there is none to choose"
         raise IndexError(f"{who}: there are {size} {what}, {expected}.")
@@ -22,7 +22,7 @@ def within(i: int, size: int, who: str, what: str) -> int:
 
 
 def lacking(what: str, package: str, extra: str) -> ModuleNotFoundError:
-    """To raise where a package is missing that an extra of ours brings, or does not import: from its ImportError."""
+    """The error for an optional package that is missing or fails to import; raise it from the ImportError."""
     reason = sys.exc_info()[1]
     while reason is not None and (reason.__cause__ or reason.__context__) is not None:
         reason = reason.__cause__ or reason.__context__
@@ -39,7 +39,7 @@ def lacking(what: str, package: str, extra: str) -> ModuleNotFoundError:
 
 
 def as_tensor_hint(name: str, given: object) -> str:
-    """'; write torch.from_numpy(x)' of an array, torch.tensor(x) of a list (pairs are turned); else nothing."""
+    """'; write torch.from_numpy(x)' of an array, torch.tensor(x) of a list (pairs are transposed); else ""."""
     if type(given).__module__ == "numpy":
         return f"; write torch.from_numpy({name})"
     if isinstance(given, (list, tuple)) and given:
@@ -51,7 +51,7 @@ def as_tensor_hint(name: str, given: object) -> str:
 def values_are_checked(tensor: Tensor) -> bool:
     """Whether values (not only shapes) are checked: always in eager mode on a CPU, elsewhere with REGARD_CHECK=1.
 
-    Reading a value on a GPU would wait for it; reading one while compiling would break the graph.
+    Reading a value on a GPU synchronises; while compiling it breaks the graph.
     """
     if torch.compiler.is_compiling() or isinstance(tensor, FakeTensor):
         return False
@@ -59,7 +59,7 @@ def values_are_checked(tensor: Tensor) -> bool:
 
 
 def check_built(owner: object, name: str, x: Tensor, width: int, heads: int = 1) -> None:
-    """For parameters: x (B, H, n, d) must have the width and the number of heads that they were built for."""
+    """Checks that x (B, H, n, d) has the width and the number of heads of the owner's parameters."""
     if x.shape[-1] != width:
         raise ValueError(
             f"{type(owner).__name__} was built for {name} of width {width}, but {name} has width "
@@ -77,13 +77,13 @@ def check_heads(owner: object, built: int, heads: int) -> None:
 
 
 def check_scores(owner: object, s: object, q: Tensor, k: Tensor, features: int | None) -> None:
-    """What a score of the user's own returned, beside what it was given: q (..., H, n, d_q), k (..., H, m, d_k)."""
+    """Checks the shape that a user-defined score returned for q (..., H, n, d_q), k (..., H, m, d_k)."""
     expected = (*q.shape[:-2], *(() if features is None else (features,)), q.shape[-2], k.shape[-2])
     if not isinstance(s, Tensor) or tuple(s.shape) != expected:
         given = tuple(s.shape) if isinstance(s, Tensor) else type(s).__name__
         axes = "(..., heads, n, m)" if features is None else "(..., heads, features, n, m)"
         raise ValueError(
             f"{type(owner).__name__}.forward(q, k) returned {given}, expected {expected} = {axes} for q "
-            f"{tuple(q.shape)} and k {tuple(k.shape)}. A feature-wise score says how many features in "
+            f"{tuple(q.shape)} and k {tuple(k.shape)}. A feature-wise score gives the number of features in "
             "`features`."
         )

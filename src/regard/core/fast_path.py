@@ -1,8 +1,8 @@
 """The switch of the fast path: cached plans, operators called past the dispatcher, replayed launches.
 
-`REGARD_FAST_PATH=0` turns all of it off; it is read once, when regard is imported. So does a version of torch that it
-was not tested with: the fast path uses private parts of torch (core/torch_private.py), which change without notice.
-Results are the same bits either way.
+`REGARD_FAST_PATH=0` turns all of it off; it is read once, when regard is imported. It is also off for versions of
+torch that it was not tested with: the fast path uses private parts of torch (core/torch_private.py), which change
+without notice. Results are the same bits either way.
 """
 
 import os
@@ -18,7 +18,7 @@ def release(version: str) -> tuple[int, ...]:
 
 
 def off_because(setting: "str | None", version: str) -> str | None:
-    """Why calls take the plain way, as a sentence; None where they may take the fast one."""
+    """Why the fast path is off, as a sentence; None if it is on."""
     if setting == "0":
         return "REGARD_FAST_PATH=0."
     if release(version) not in TESTED_TORCH:

@@ -1,6 +1,7 @@
-"""Detects in-place changes of the tensors that a lazy map reads later: its weights would not be those that were used.
+"""Detects in-place changes of tensors that a lazy map still reads, which would change its weights.
 
-torch counts the in-place changes of a tensor (`_version`), except of one made in inference mode: a map copies these.
+torch counts the in-place changes of a tensor (`_version`), except of tensors made in inference mode: a map copies
+these.
 """
 
 from copy import copy, deepcopy
@@ -18,11 +19,11 @@ from .structures.edges import Neighbours
 if TYPE_CHECKING:
     from .plan import Plan
 
-WatchedTensors = tuple[tuple[str, Tensor, int], ...]  # a name, the tensor, its version then
+WatchedTensors = tuple[tuple[str, Tensor, int], ...]  # name, tensor, version when watched
 
 
 def check_unchanged(watched: WatchedTensors) -> None:
-    """Raises if one of them was changed in place since."""
+    """Raises if one of them was changed in place."""
     for name, tensor, version in watched:
         if tensor._version != version:
             raise RuntimeError(
@@ -32,7 +33,7 @@ def check_unchanged(watched: WatchedTensors) -> None:
 
 
 def watch(source: "Plan | Problem") -> "tuple[Plan | Problem, WatchedTensors]":
-    """The plan or problem that a map reads, with copies of tensors that have no version, and the tensors to watch."""
+    """The source of a map, with copies of tensors without a version counter, and the tensors to watch."""
     named = _named_tensors(source)
     if any(x.is_inference() for _, x in named):
         source = _with_copies(source, named)
@@ -46,7 +47,7 @@ def _named_tensors(source: "Plan | Problem") -> list[tuple[str, Tensor]]:
     else:
         named += [("q", source.q), ("k", source.k)]
         _collect(source.edge_key, "over.key", named)
-        if source.lowered:  # projections are made; biases, tables and read-outs may be the parameters themselves
+        if source.lowered:  # projections are computed; biases, tables and read-outs may be the parameters themselves
             _collect(source.problem, "", named)
         else:
             _collect(source.over, "over", named)
@@ -58,7 +59,7 @@ def _named_tensors(source: "Plan | Problem") -> list[tuple[str, Tensor]]:
 
 
 def _with_copies(source: "Plan | Problem", named: list[tuple[str, Tensor]]) -> "Plan | Problem":
-    """The same with copies of those of its tensors that have no version."""
+    """The source with copies of its tensors without a version counter."""
     without_version = {id(x) for _, x in named if x.is_inference()}
 
     def own(x: Tensor) -> Tensor:
@@ -101,7 +102,7 @@ def _collect(value: Any, path: str, named: list[tuple[str, Tensor]]) -> None:
     if isinstance(value, Tensor):
         named.append((_SHORT_NAMES.get(path, path), value))
     elif isinstance(value, Neighbours):
-        return  # made of the caller's edges, and nobody else's
+        return  # derived from the caller's edges, not shared
     elif isinstance(value, Spec):
         for name in value.kept:
             part = getattr(value, name)
@@ -115,7 +116,7 @@ def _collect(value: Any, path: str, named: list[tuple[str, Tensor]]) -> None:
         _collect(value.edge, "over.key", named)
 
 
-_CONSTANTS = frozenset((type(None), bool, int, float, str))  # most of what a plan is made of: skipped first
+_CONSTANTS = frozenset((type(None), bool, int, float, str))  # the most frequent fields of a plan: skipped first
 _SHORT_NAMES = {"score.core.a": "q", "score.core.b": "k"}
 
 

@@ -2,7 +2,7 @@
 
     class Canberra(Score, name="canberra"): ...
 
-From then on attend(score="canberra") runs it, nn.Attention builds it, studies and `regard taxonomy` know it.
+Then attend(score="canberra") runs it, nn.Attention builds it, and studies and `regard taxonomy` list it.
 """
 
 import inspect
@@ -20,9 +20,9 @@ class Names(Generic[T]):
     """Classes by name.
 
     free    what a name means in `attend`: the class built without sizes, one shared object a name
-    built   what a name means in `regard.nn`: the class built for the widths of queries and keys, a fresh object each
+    built   what a name means in `regard.nn`: the class built for the widths of queries and keys, a new object each time
     pages   by class, the page of docs/mechanisms that is about it
-    also    other names that the field has for some of them
+    also    synonyms
     """
 
     kinds: ClassVar["list[Names[Any]]"] = []
@@ -36,7 +36,7 @@ class Names(Generic[T]):
         self._made: dict[str, T] = {}
 
     def enlist(self, cls: type[T], names: "str | tuple[str, ...]", *, free: bool = True, page: str = "") -> None:
-        """Under one name or several; not free: it has no form without sizes. A class defined again takes its place."""
+        """Registers a class under one name or several; free=False: it needs sizes. A redefinition replaces it."""
         names = (names,) if isinstance(names, str) else names
         for name in names:
             before = self.built.get(name)
@@ -63,12 +63,12 @@ class Names(Generic[T]):
         return found
 
     def unknown(self, argument: str, name: str, known: Iterable[str], object_name: str) -> ValueError:
-        """What to say of argument=name, where it is none of the known names."""
+        """The error for an unknown name of an argument."""
         others = [one for other in Names.kinds if other is not self for one in other.built]
         return unknown_name(argument, name, known, others, object_name)
 
     def own_name(self, name: str) -> str:
-        """The name that another one stands for: bahdanau is additive, Scaled-Dot is scaled_dot."""
+        """Resolves a synonym: bahdanau is additive, Scaled-Dot is scaled_dot."""
         if name in self.built:
             return name
         plain = spelled(name)
@@ -76,14 +76,14 @@ class Names(Generic[T]):
 
 
 def built_for(cls: type[T], d_q: int, d_k: int, heads: int, **more: int) -> T:
-    """A class built with those of d_q, d_k, d (the width of keys), heads and more that its constructor takes."""
+    """Builds a class with those of d_q, d_k, d (the width of keys), heads and more that its constructor accepts."""
     sizes = {"d_q": d_q, "d_k": d_k, "d": d_k, "heads": heads} | more
     takes = inspect.signature(cls).parameters
     return cls(**{name: size for name, size in sizes.items() if name in takes})
 
 
 def call_of(cls: type[T]) -> str:
-    """How a class is built with what it needs: "Location(d_q, length)"."""
+    """A class's constructor call with its required arguments: "Location(d_q, length)"."""
     parameters = inspect.signature(cls).parameters.values()
     needed = [one.name for one in parameters if one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD]
     return f"{cls.__name__}({', '.join(needed)})"

@@ -1,4 +1,4 @@
-"""The plan: one call of attention, checked and lowered to its normal form; it prints what will run and why."""
+"""The plan: one call of attention, checked and lowered to its normal form; printing it shows what will run and why."""
 
 from dataclasses import replace
 from typing import Any
@@ -26,7 +26,7 @@ from .structures.edges import edge_parts, neighbours_of
 class Plan:
     """A request for attention in canonical shape: q (B, H, n, d), k (B, H_k, m, d), v (B, H_k, m, d_v).
 
-    `problem` is the lowered form that kernels run; it is made when first asked for. `str(plan)` is for people.
+    `problem` is the lowered form that kernels run, computed on first access. `str(plan)` is human-readable.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Plan:
         self.q_ndim = q.ndim
         self.lead: tuple[int, ...] = tuple(q.shape[:-3])
         self.q, self.k = canonical(q), canonical(k)
-        self.v = self.k if v is k else canonical(v)  # one tensor stays one: kernels read shared keys and values once
+        self.v = self.k if v is k else canonical(v)  # keep keys and values shared: kernels read them once
         self.batch, self.heads, self.n = self.q.shape[0], self.q.shape[1], self.q.shape[2]
         self.m = self.k.shape[2]
         self.score, self.align, self.dropout, self.sample = score, align, float(dropout), sample
@@ -78,11 +78,11 @@ class Plan:
         self._structure_forms: list[StructureForm | None] | None = None
         self.backend = ""
         self.previous_weights: Tensor | None = None
-        self.replayable = True  # whether a map can draw the same dropout mask
-        self.backend_cache: dict[str, Any] = {}  # what a backend worked out for its refusals, for its run
+        self.replayable = True  # whether a map can regenerate the dropout mask
+        self.backend_cache: dict[str, Any] = {}  # a backend's intermediate results, from refusals to run
 
     def _close_padding(self, over: Structure) -> None:
-        """Keys that nobody may see become 0, so that not even NaN leaks from them."""
+        """Zeroes keys masked for every query, so that NaN cannot leak from them."""
         keys = over.keys(self.m)
         if keys is None:
             return
@@ -93,7 +93,7 @@ class Plan:
         self.v = self.k if shared else self.v.masked_fill(closed, 0.0)
 
     def _uniform_of_keys(self) -> Tensor | None:
-        """(B, H, m) for a policy over keys: the draws of a row that no query has."""
+        """(B, H, m) for a policy over keys: uniform numbers of an extra row."""
         if not self.sample:
             return None
         tile = Tile.dense(
@@ -146,8 +146,8 @@ class Plan:
 
     @property
     def shared(self) -> Lowered:
-        """The score with keys as they were given, b (B H_k, m, w), where it makes the same of a key for every head of
-        queries; else that of the problem, b (B H, m, w)."""
+        """The score with unexpanded key heads, b (B H_k, m, w), where it is the same function of a key for every query
+        head (GQA); else that of the problem, b (B H, m, w)."""
         if self._shared is None:
             if self.k.shape[1] == self.heads or self.edge_key is not None or not self.score.shares_keys():
                 return self.problem.score
@@ -189,7 +189,7 @@ class Plan:
         return found if row_bias is None else replace(found, row_bias=row_bias.flatten(0, 1))
 
     def _with_key_biases(self, found: Lowered) -> Lowered:
-        """Modifiers that are a number of each key, where the rest of them is a shift of the row."""
+        """Turns modifiers into key biases where they equal one up to a shift of the row."""
         if neighbours_of(self.over) is not None:
             return found
         bias, left = found.key_bias, []
@@ -203,7 +203,7 @@ class Plan:
 
     @property
     def structure_forms(self) -> "list[StructureForm | None]":
-        """Of the parts of the structure, as kernels know them; None of a part that they do not know."""
+        """Kernel forms of the parts of the structure; None for a part without one."""
         if self._structure_forms is None:
             self._structure_forms = [part.kernel_form(self.n, self.m) for part in self.over.parts()]
         return self._structure_forms
@@ -213,17 +213,17 @@ class Plan:
         if self.q_ndim == 4:
             return out
         if self.q_ndim == 2:
-            return out.squeeze(0).squeeze(0)  # squeezed, not indexed: the gradient of an index is a copy
+            return out.squeeze(0).squeeze(0)  # squeeze instead of indexing, whose gradient is a copy
         return out.squeeze(0) if self.q_ndim == 3 else out.reshape(*self.lead, *out.shape[1:])
 
     @property
     def refusals(self) -> dict[str, list[str]]:
-        """Why each backend does not run this plan; empty lists for those that do."""
+        """Reasons of each backend not to run this plan; empty lists for those that run it."""
         return {backend.name: backend.refusals(self) for backend in backends()}
 
     @property
     def part_refusals(self) -> list[str]:
-        """Why the parts do not go together, whatever the backend: keys in an order, and factors of exp(s)."""
+        """Why the parts are incompatible on any backend: ordered keys on edges, and factors of exp(s)."""
         modifiers = self.score.pointwise() if isinstance(self.score, Modified) else ()
         factor = next((type(m).__name__ for m in modifiers if m.multiplies), None)
         if factor is not None and not self.align.shift_invariant:
@@ -234,25 +234,25 @@ class Plan:
         inner = self.score.score if isinstance(self.score, Modified) else self.score
         graph = neighbours_of(self.over) is not None
         if inner.ordered and graph:
-            return [f"{type(inner).__name__} has an order of keys, which edges do not."]
+            return [f"{type(inner).__name__} needs ordered keys, which edges do not have."]
         if not (self.align.stepwise or self.align.ordered):
             return []
         name = type(self.align).__name__
         if graph:
-            return [f"{name} has an order of keys, which edges do not."]
+            return [f"{name} needs ordered keys, which edges do not have."]
         if isinstance(self.score, Modified) and self.score.sink is not None:
-            return [f"{name} goes from key to key, and a sink stands nowhere among them."]
+            return [f"{name} runs along the keys, and a sink has no position among them."]
         return []
 
     @property
     def plain_because(self) -> str | None:
-        """Why calls of this backend do not take the fast path (core/fast_path); None where they may."""
+        """Why calls of this backend do not take the fast path (core/fast_path); None if they may."""
         backend = next((backend for backend in backends() if backend.name == self.backend), None)
         return fast_path.reason or (None if backend is None else backend.plain_because())
 
     @property
     def cost(self) -> dict[str, float]:
-        """Pairs, operations of the forward, bytes of the inputs and the output: the least there is."""
+        """Pairs, operations of the forward, bytes of the inputs and the output: lower bounds."""
         pairs = float(self.batch * self.heads * self.n * self.m)
         core = self.problem.score.core
         d, dv = core.a.shape[-1], self.v.shape[-1]
@@ -263,13 +263,13 @@ class Plan:
 
     @property
     def bound(self) -> Bound | None:
-        """The least time of the forward on this device, and what limits it; None where its rates are not known."""
+        """The roofline bound of the forward on this device; None where its rates are unknown."""
         rates = rates_of(self.q.device)
         return None if rates is None else bound(self, rates)
 
     @property
     def backward_bound(self) -> Bound | None:
-        """The least time of the backward; None also where it depends on the numbers, as it does of sparse weights."""
+        """The roofline bound of the backward; None also where it depends on the data, as for sparse weights."""
         rates = rates_of(self.q.device)
         return None if rates is None else backward_bound(self, rates)
 
@@ -338,7 +338,7 @@ def plan(
     backend: str = "auto",
     **by_torch: Any,
 ) -> Plan:
-    """What `attend` would do with the same arguments: print it to see core, backend, refusals, bytes and bound."""
+    """The plan of an `attend` call: print it to see core, backend, refusals, bytes and bound."""
     if by_torch:
         call: dict[str, Any] = {"q": q, "k": k, "score": score, "over": over, "dropout": dropout}
         translated("plan", by_torch, call)

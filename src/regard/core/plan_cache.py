@@ -1,10 +1,10 @@
 """Cache of call plans, keyed by shapes, score, alignment and structure.
 
-To check a call, lower it and choose its backend takes longer than a small problem does. Where score, alignment and
-structure each give a `plan_key` (their plan follows from shapes and constants alone), the backend that ran such a call
-says how to run the next one from q, k and v (`Backend.fast_path`), and its plan is made when somebody reads its map.
+Checking a call, lowering it and choosing its backend takes longer than running a small problem. Where score, alignment
+and structure each give a `plan_key` (their plan follows from shapes and constants alone), the backend that ran such a
+call says how to run the next one from q, k and v (`Backend.fast_path`), and its plan is built when its map is read.
 
-The key holds all that the choice and the call follow from. What is not in it is read when the call runs: strides and
+The key holds everything that determines the backend and the call. The rest is read when the call runs: strides and
 addresses (Triton's launches have keys of their own), determinism flags and torch's choice of an SDPA kernel, and
 REGARD_CHECK, which concerns values in tensors of a structure: one that holds tensors has no plan_key. Under autocast,
 torch.func, tracing or a recording every call is planned.
@@ -33,7 +33,7 @@ Key = tuple[Hashable, ...]
 
 
 class CompiledCall(NamedTuple):
-    """How to run a call, from q, k and v (B, H, n, d) alone; the axes of its map, and what its plan is made of."""
+    """How to run a call from q, k and v (B, H, n, d) alone; the axes of its map, and the parts of its plan."""
 
     run: CompiledRun
     lead: tuple[int, ...]
@@ -45,7 +45,7 @@ class CompiledCall(NamedTuple):
     align: Alignment
 
 
-PLANNED: Literal[False] = False  # the entry of calls that no backend runs without a plan
+PLANNED: Literal[False] = False  # marks calls without a fast path
 calls: "LruCache[Key, CompiledCall | Literal[False]]" = LruCache(1024)
 
 
@@ -58,7 +58,7 @@ def key_of(
     over: "Structure | str | None",
     backend: str,
 ) -> Key | None:
-    """What a call without randomness does follows from this; None where it may follow from more."""
+    """The cache key of a deterministic call; None where the plan may depend on more than the key."""
     if type(q) not in PLAIN or type(k) not in PLAIN or type(v) not in PLAIN:
         return None
     shape, device = q.shape, q.device
@@ -70,14 +70,14 @@ def key_of(
     scores = SCORES.shared(score) if type(score) is str else score
     aligns = ALIGNMENTS.shared(align) if type(align) is str else align
     if not isinstance(scores, Score) or not isinstance(aligns, Alignment):
-        return None  # the plan says what is wrong
+        return None  # planning raises the error
     if (score_key := scores.plan_key()) is None or (align_key := aligns.plan_key()) is None:
         return None
     if over is None:
         over_key: Hashable | None = ()
     elif type(over) is str:
         if over not in STRUCTURE_NAMES:
-            return None  # the plan says what is wrong
+            return None  # planning raises the error
         over_key = over
     elif not isinstance(over, Structure) or (over_key := over.plan_key()) is None:
         return None
@@ -87,7 +87,7 @@ def key_of(
 
 
 def learn(key: Key, plan: Plan) -> None:
-    """Calls with this key are run without a plan from their third on, where the backend of this one can."""
+    """Caches the call: from the third call on, this key runs without a plan if its backend has a fast path."""
     if key in calls or not calls.admits(key):
         return
     backend = next(backend for backend in backends() if backend.name == plan.backend)
@@ -121,8 +121,8 @@ class LazyPlan:
             self._plan = plan
         return self._plan
 
-    def __getattr__(self, name: str) -> Any:  # what the plan alone has
-        if name.startswith("__") or name in _OWN:  # of a copy that is being put together
+    def __getattr__(self, name: str) -> Any:  # attributes of the plan
+        if name.startswith("__") or name in _OWN:  # a copy under construction
             raise AttributeError(name)
         return getattr(self.plan, name)
 
@@ -130,7 +130,7 @@ class LazyPlan:
         return str(self.plan)
 
     def watched(self) -> WatchedTensors:
-        """q and k with their versions; of those that have none, made in inference mode, it takes copies."""
+        """q and k with their versions; tensors without one (inference mode) are copied."""
         q, k, *rest = self._arguments
         if q.is_inference() or k.is_inference():
             q, k = (x.clone() if x.is_inference() else x for x in (q, k))

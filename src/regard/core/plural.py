@@ -1,4 +1,4 @@
-"""Words for numbers, the same wherever people read them."""
+"""Counts with singular and plural nouns."""
 
 
 def count_of(n: int, word: str) -> str:

@@ -1,4 +1,4 @@
-"""Registry of backends and of map readers, and dispatch: core knows their protocol and order, never their code."""
+"""Registry of backends and of map readers, and dispatch: core knows their protocol and order, not their code."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,31 +22,31 @@ T = TypeVar("T")
 
 @dataclass(eq=False, slots=True)
 class BackendResult:
-    """What a backend hands back: out (B, H, n, d_v); the row state if it has it; what sampling and steps add."""
+    """Result of a backend: out (B, H, n, d_v); the row state if available; samples and state."""
 
     out: Tensor
     state: RowState | None = None
-    index: Tensor | None = None  # the keys chosen, (g, n, ...), where the rest of the state is left to the map
+    index: Tensor | None = None  # selected keys, (g, n, ...), where the map computes the rest of the state
     log_prob: Tensor | None = None
     entropy: Tensor | None = None
     weights: Tensor | None = None  # stored by stepwise mechanisms alone
-    last: Tensor | None = None  # what a stepwise mechanism hands to the next step
+    last: Tensor | None = None  # state of a stepwise mechanism for the next step
 
 
 CompiledRun = Callable[[Tensor, Tensor, Tensor], BackendResult]  # a call from q, k, v (B, H, n, d) alone
 
 
 class Backend(Protocol):
-    """How a plan runs. The two methods with a body are optional for those who inherit from this class."""
+    """Protocol of a backend. The methods with a body are optional for subclasses."""
 
     name: str
-    support: "Support | None" = None  # what its kernels run, where they read forms (core/lowering/support.py)
+    support: "Support | None" = None  # of kernels that read kernel forms (core/lowering/support.py)
 
     def refusals(self, plan: "Plan") -> list[str]:
         """Why this backend does not run this plan, as sentences; empty if it does."""
 
     def part_refusals(self, plan: "Plan") -> list[str]:
-        """Why it has no code for the parts of a plan, whatever the device, the precision and the sizes."""
+        """Why it does not support the parts of a plan, regardless of device, precision and sizes."""
         return self.refusals(plan) if self.support is None else self.support.refusals(plan)
 
     def defers(self, plan: "Plan") -> bool:
@@ -56,11 +56,11 @@ class Backend(Protocol):
 
     def fast_path(self, plan: "Plan") -> CompiledRun | None:
         """How to run calls with the shapes, types and constants of this plan without planning them, or None: such a
-        call must give the same bits as `run`. Asked of plans whose parts all have a plan_key (core/plan_cache)."""
+        call must give the same bits as `run`. Called for plans whose parts all have a plan_key (core/plan_cache)."""
         return None
 
     def plain_because(self) -> str | None:
-        """Why this backend never takes its fast path here, as a sentence: an untested version, say."""
+        """Why this backend never takes its fast path here, as a sentence: for example an untested version."""
         return None
 
 
@@ -77,10 +77,10 @@ def backends() -> list[Backend]:
 
 
 class MapReader(Protocol):
-    """A faster way to read lazy maps than by bands of weights; None where it has no kernel. g counts a map's heads."""
+    """Kernels that read lazy maps faster than band by band; None where there is no kernel. g counts a map's heads."""
 
     def tau(self, problem: "Problem") -> Tensor | None:
-        """(g, [F,] n) of every head, where that is all of the row state."""
+        """(g, [F,] n) of every head, if tau is the whole row state."""
 
     def cells(self, amap: "LazyMap", cell: int) -> tuple[Tensor, Tensor, Tensor] | None:
         """mass, peak and count of the finest level of a pyramid, (g, [F,] rows of cells, columns of cells); count
@@ -124,7 +124,7 @@ def choose(plan: "Plan", name: str) -> Backend:
         raise TypeError(f'backend= got {shown(name)}, expected "auto" or the name of a backend.')
     if name == "auto":
         willing = None
-        for backend in () if plan.part_refusals else _backends:  # later ones are asked where earlier refuse or defer
+        for backend in () if plan.part_refusals else _backends:  # in order; the first that neither refuses nor defers
             if not backend.refusals(plan):
                 if not backend.defers(plan):
                     return backend

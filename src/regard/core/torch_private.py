@@ -1,7 +1,7 @@
-"""Private parts of torch, all of them: no other file of the package uses any (tests/test_house.py).
+"""All uses of private parts of torch: no other file of the package has any (tests/test_house.py).
 
 Public enough elsewhere: TorchDispatchMode, and attributes of tensors and modules (_version, _parameters).
-Tested with torch 2.11 and 2.13. What needs which, and why there is no public way:
+Tested with torch 2.11 and 2.13. Which function uses which, and why there is no public API:
 
     interpreter_stack        transforms of torch.func stand above autograd; torch says nowhere else whether one runs
     is_transformed           whether a tensor is one of theirs, which has no memory that a kernel could read
@@ -91,7 +91,7 @@ def dispatches_itself(kind: type[Tensor]) -> bool:
 
 
 def flex_operator() -> Any:
-    """What flex_attention calls in the end; imported when asked for, because it brings the compiler along."""
+    """The operator behind flex_attention; imported on demand, because it imports the compiler."""
     from torch._higher_order_ops.flex_attention import flex_attention
 
     return flex_attention
@@ -105,7 +105,7 @@ def aoti_compile(exported: torch.export.ExportedProgram, path: str) -> str:
 
 
 def aoti_load(path: str) -> Any:
-    """What runs a package of aoti_compile."""
+    """Loads a package of aoti_compile."""
     from torch._inductor import aoti_load_package
 
     return aoti_load_package(path)

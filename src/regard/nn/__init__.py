@@ -1,4 +1,4 @@
-"""Modules people stack: attention with its projections, its compositions, the cache for decoding, and graph layers."""
+"""Neural network modules: multi-head attention and its compositions, KV caches for decoding, and graph layers."""
 
 import sys
 

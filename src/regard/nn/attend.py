@@ -1,4 +1,4 @@
-"""attend() as a module: a score and an alignment that learn, and nothing else. Compositions are made of it."""
+"""attend() as a module: a score and an alignment with parameters, without projections."""
 
 from collections.abc import Callable
 from copy import deepcopy
@@ -21,18 +21,18 @@ ScoreLike: TypeAlias = str | Score | Callable[[int, int], Score]
 
 
 class Attend(nn.Module):
-    """A query looks at features, which are keys and values at once: one head, no projections.
+    """Single-head attention without projections: the features are keys and values at once.
 
         c_i = sum_j w_ij v_j,   w_i = align_j score(q_i, k_j)
 
     query (..., n, d_q), keys (..., m, d_k), values (..., m, d_v), the keys unless given  ->  out (..., n, d_v)
 
-    d_q     None where nobody asks: the score is query-free, or the query is a learned constant of width d_k
+    d_q     None without a query: the score is query-free, or the query is a learned constant of width d_k
     score   a name builds the learned form; a function (d_q, d_k) -> Score builds it; a Score object is copied, so that
             two steps of a composition never share parameters by accident. None: scores come with the call
     align   a name or an Alignment, which is copied too
 
-    Brauwers and Frasincar 2021, eq. 1-4. In training mode alignments that can draw do, and weights are dropped.
+    Brauwers and Frasincar 2021, eq. 1-4. In training mode stochastic alignments sample, and weights are dropped.
     """
 
     @checked
@@ -63,9 +63,9 @@ class Attend(nn.Module):
         scores: Tensor | None = None,
         state: Tensor | None = None,
     ) -> Attended:
-        """query None where nobody asks: one row. scores (..., n, m) for a module that was built with score=None.
+        """query: None for a query-free score (one row). scores (..., n, m): for a module built with score=None.
 
-        state: what a stepwise mechanism handed on (`Attended.state`), for a decoder that asks step by step.
+        state: that of the previous step (`Attended.state`), for a decoder that runs step by step.
         """
         values = keys if values is None else values
         self._check(query, keys, scores)
@@ -95,10 +95,10 @@ class Attend(nn.Module):
                 "One query for each item is query[..., None, :]."
             )
         if (scores is None) == (self.score is None):
-            raise ValueError("scores= belongs to a module built with score=None, and to no other.")
+            raise ValueError("scores= needs a module built with score=None.")
         if query is None and self.d_q is not None:
             raise ValueError(
-                f"This attention was built to be asked: pass a query (..., queries, {self.d_q}), or build "
+                f"This attention needs a query: pass one of shape (..., queries, {self.d_q}), or build "
                 "it with d_q=None."
             )
 
@@ -130,13 +130,13 @@ def alignment_for(align: "str | Alignment", d_q: int, d_k: int) -> Alignment:
 
 
 def mean(features: Tensor, over: Structure | None = None) -> Tensor:
-    """The mean of what is open, (..., m, d) -> (..., 1, d), 0 where all is closed: what asks in many compositions."""
+    """Masked mean over keys, (..., m, d) -> (..., 1, d), 0 where all are masked: the query of many compositions."""
     keep = open_keys(features, over)[..., None]
     return features.masked_fill(~keep, 0.0).sum(-2, keepdim=True) / keep.sum(-2, keepdim=True).clamp_min(1)
 
 
 def open_keys(features: Tensor, over: Structure | None) -> Tensor:
-    """Which rows of features (..., m, d) one query may see: bool (..., m)."""
+    """Which rows of features (..., m, d) a query may attend: bool (..., m)."""
     lead, m = features.shape[:-2], features.shape[-2]
     over = structure_of(over)
     shape = (lead.numel(), m)
@@ -150,7 +150,7 @@ def open_keys(features: Tensor, over: Structure | None) -> Tensor:
 
 
 def best(table: Tensor, columns: Tensor) -> Tensor:
-    """The largest of each row over open columns, (..., r, c) and bool (..., c) -> (..., r); 0 where none is open."""
+    """Masked row maximum, (..., r, c) and bool (..., c) -> (..., r); 0 where all columns are masked."""
     if table.shape[-1] == 0:
         return table.sum(-1)
     closed = ~columns[..., None, :]

@@ -1,4 +1,4 @@
-"""Attention with its projections: the layer people stack."""
+"""Multi-head attention with its projections."""
 
 from dataclasses import replace
 from typing import Any
@@ -31,20 +31,20 @@ class Attention(nn.Module):
 
     dim, heads        width of the queries, number of heads
     d_k, d_v          width of a head's queries and keys, and of its values; dim / heads unless given
-    kv_heads          fewer heads for keys and values, each shared by heads / kv_heads queries (grouped queries)
+    kv_heads          fewer heads for keys and values, each shared by heads / kv_heads query heads (GQA)
     key_dim, out_dim  dim unless given; value_dim is key_dim unless given, since values are the keys unless given
     score             a name builds the learned form (`build_score`: "additive" has its W and v for each head);
                       a Score object is used as it is
     align             a name or an Alignment: Entmax(1.5, learned=True, heads=8)
     dropout           on the weights, in training mode
-    rotary            True, a base (10000.0) or a Rotary: turns queries and keys by their positions
+    rotary            RoPE: True, a base (10000.0) or a Rotary
 
     A score may be a modifier alone, ALiBi(8), of the scaled dot product. Names of other libraries are understood:
     embed_dim, num_heads, num_kv_heads, num_key_value_heads, kdim, vdim, head_dim.
 
     Also known as: MHA, grouped-query attention, GQA, multi-query attention, MQA.
-    Vaswani et al. 2017. In training mode alignments that can draw do (Hard, Gumbel, Reinforced, Monotonic); in
-    evaluation mode they are deterministic. Exchanging heads together with their columns of W_o changes nothing.
+    Vaswani et al. 2017. In training mode stochastic alignments sample (Hard, Gumbel, Reinforced, Monotonic); in
+    evaluation mode they are deterministic. Permuting heads together with their columns of W_o changes nothing.
     """
 
     @also_named(
@@ -101,7 +101,7 @@ class Attention(nn.Module):
         if heads % kv_heads:
             raise ValueError(
                 f"Attention(heads={heads}, kv_heads={kv_heads}): expected a number that divides heads, "
-                "since each head of keys serves as many heads of queries."
+                "since each key head is shared by a group of query heads."
             )
         self.dim, self.heads, self.kv_heads, self.dropout = dim, heads, kv_heads, float(dropout)
         self.d_k, self.d_v = d_k or dim // heads, d_v or dim // heads
@@ -131,7 +131,7 @@ class Attention(nn.Module):
 
     @classmethod
     def from_torch(cls, mha: nn.MultiheadAttention) -> "Attention":
-        """The same weights, the same numbers: outputs, weights and gradients of an nn.MultiheadAttention.
+        """From a torch.nn.MultiheadAttention, with equal outputs, attention weights and gradients.
 
         Two things differ. Inputs are (batch, length, dim) whatever mha.batch_first was; and a row without a key gives
         zeros where torch gives NaN. Its masks become structures: key_padding_mask -> Mask(keep=~mask[:, None, None]),
@@ -172,17 +172,17 @@ class Attention(nn.Module):
         query (B, j, dim) may be a jagged NestedTensor: each sequence attends itself (or its own keys), and out is
         jagged too.
 
-        over       who may meet whom; every pair unless given. With a cache that grows it must be said:
+        over       which pairs may attend; all unless given. Required with a growing cache:
                    Causal(align="end") for decoding
-        cache      a Cache: the new keys and values are added to it and all of it is attended;
-                   or a memory made by `remember`, which is attended as it is; or sequences of a `PagedCache`
-        positions  where rows stand, (..., n), for rotary: of the queries, or (of the queries, of the keys); from the
+        cache      a Cache: the new keys and values are appended and attention runs over all of it;
+                   or a fixed memory from `remember`; or sequences of a `PagedCache`
+        positions  position ids (..., n) for rotary: of the queries, or (of the queries, of the keys); from the
                    cache, or 0, 1, 2, ... unless given
-        state      what a stepwise mechanism handed on (`Attended.state`)
-        seed       makes dropout and draws repeatable
+        state      `Attended.state` of the previous step (stepwise mechanisms)
+        seed       makes dropout and sampling reproducible
         backend    as in `attend`
         stats      as in `attend`: row statistics in `Attended.stats`
-        by_torch   is_causal as in torch; masks and other names of torch are answered by the line to write
+        by_torch   is_causal as in torch; for masks and other names of torch the error says what to write
         """
         if by_torch:
             over = _over_of(by_torch, query, key, over)
@@ -195,17 +195,17 @@ class Attention(nn.Module):
             )
         if state is not None and (not isinstance(state, Tensor) or state.ndim < 2):
             raise TypeError(
-                f"state= got {shown(state)}, expected Attended.state of the step before, a tensor (..., heads, m)."
+                f"state= got {shown(state)}, expected Attended.state of the previous step, a tensor (..., heads, m)."
             )
         if cache is not None and not cache.closed and getattr(self.score, "score", self.score).looks_back:
             raise ValueError(
-                f"score={type(self.score).__name__} looks back at queries that this cache does not hold: "
-                "nn.MultiTokenAttention decodes, Attention runs the whole at once."
+                f"score={type(self.score).__name__} needs earlier queries, which this cache does not hold: "
+                "use nn.MultiTokenAttention for decoding; Attention runs whole sequences."
             )
         before = 0 if cache is None else cache.length
         q, k, v = self._project(query, key, value, over, cache, positions)
         training = self.training
-        if state is not None and cache is not None:  # the step before gave nothing to keys that came after it
+        if state is not None and cache is not None:  # no weight on keys newer than the previous step
             state = nn.functional.pad(state, (0, k.shape[-2] - state.shape[-1]))
         try:
             over = over if cache is None else cache.structure(over, q.shape[-2])
@@ -224,7 +224,7 @@ class Attention(nn.Module):
                 stats=stats,
             )
         except Exception:
-            if cache is not None:  # a step that failed has not happened
+            if cache is not None:  # roll the cache back if the step fails
                 cache.truncate(before)
             raise
         return replace(found, out=self.join_heads(found.out, query))
@@ -245,10 +245,10 @@ class Attention(nn.Module):
         seed: "int | Tensor | None",
         backend: str,
     ) -> Attended:
-        """Of jagged inputs (B, j, dim): the packed rows, with positions that begin anew in each sequence."""
+        """Jagged inputs (B, j, dim) as packed rows, with positions restarting at 0 in each sequence."""
         if cache is not None or state is not None:
-            raise ValueError("cache= and state= belong to padded batches: sequences that grow go to a PagedCache.")
-        jagged: Any = query  # torch's stubs do not know what a jagged tensor has
+            raise ValueError("cache= and state= belong to padded batches: use a PagedCache for growing sequences.")
+        jagged: Any = query  # not in torch's stubs: attributes of jagged tensors
         keys: Any = query if key is None else key
         values = keys if value is None else value
         rows = unpacked(query, keys, values, over)
@@ -258,11 +258,11 @@ class Attention(nn.Module):
         return replace(found, out=rows.like(found.out))
 
     def remember(self, key: Tensor, value: Tensor | None = None) -> Cache:
-        """Keys and values of a memory, projected once: attention(query, cache=memory) at every step of a decoder."""
+        """Projects the keys and values of a memory once: attention(query, cache=memory) at every step of a decoder."""
         if self.rotary is not None:
             raise ValueError(
-                "remember(key): this layer turns keys by their positions (rotary), and a query that comes "
-                "later has no position among them. Use rotary=None for cross-attention."
+                "remember(key): this layer applies rotary positions to keys, and a later query "
+                "has no position among them. Use rotary=None for cross-attention."
             )
         value = key if value is None else value
         self._check_inputs(key, key, value, queries=False)
@@ -277,7 +277,7 @@ class Attention(nn.Module):
         *,
         backend: str = "auto",
     ) -> Plan:
-        """What a call in the present mode would do: print it to see the core, the backend and every refusal."""
+        """The plan of a call in the current mode: print it to see the core, the backend and every refusal."""
         q, k, v = self._project(query, key, value, over, None, None)
         dropout = self.dropout if self.training else 0.0
         return plan(q, k, v, self.score, self.align, over, dropout=dropout, sample=self.training, backend=backend)
@@ -298,7 +298,7 @@ class Attention(nn.Module):
             return self._over_memory(query, key, cache)
         if cache is not None and over is None:
             raise ValueError(
-                "cache= needs over=, because new queries must not see one another's future by accident:\n"
+                "cache= needs over=, so that new queries do not attend future tokens by accident:\n"
                 'over=Causal(align="end") for decoding (the last query sees every key);\n'
                 "over=Full() if every query may see every key, new ones included."
             )
@@ -376,7 +376,7 @@ class Attention(nn.Module):
         raise TypeError(f"Attention(align=) got {type(align).__name__}, expected a name or an Alignment object.")
 
     def _check_fit(self) -> None:
-        """One query meets one key now, so that parts of the wrong size say so here and not deep in a training run."""
+        """Runs one query and one key at construction, so that parts of the wrong size fail here."""
         weight = self.q_proj.weight
         if weight.is_meta:
             return
@@ -408,7 +408,7 @@ class Attention(nn.Module):
 def _over_of(
     by_torch: "dict[str, Any]", query: Tensor, key: Tensor | None, over: "Structure | str | None"
 ) -> "Structure | str | None":
-    """The structure of a call that was written with torch's names."""
+    """The structure of a call with torch's argument names."""
     call = {"q": query, "k": query if key is None else key, "over": over}
     own = ("query", "key", "value", "over", "cache", "positions", "state", "seed", "backend")
     translated("Attention.forward", by_torch, call, own, CALL_ANSWERS)
@@ -436,14 +436,14 @@ def _split(x: Tensor, heads: int) -> Tensor:
 def _starts(
     positions: "Tensor | tuple[Tensor, Tensor] | None", cache: Cache | None, n: int
 ) -> "tuple[int | Tensor, int | Tensor]":
-    """Where queries and keys stand: that of the first row, or of each, (..., 1, n) beside heads."""
+    """Positions of queries and keys: of the first row, or of each row, (..., 1, n) with an axis for heads."""
     if positions is None:
         start = 0 if cache is None else cache.start_of(n)
         return start, start
     of_queries, of_keys = positions if isinstance(positions, (tuple, list)) else (positions, positions)
     for each in (of_queries, of_keys):
         if not isinstance(each, Tensor) or each.is_floating_point() or each.ndim < 1:
-            raise TypeError(f"positions={shown(each)}: expected integers (..., n), where each row stands.")
+            raise TypeError(f"positions={shown(each)}: expected integers (..., n), one position a row.")
     return of_queries.unsqueeze(-2), of_keys.unsqueeze(-2)
 
 
@@ -462,7 +462,7 @@ def _rotary(rotary: "bool | float | Rotary | None", d_k: int) -> Rotary | None:
             f"Attention(rotary=) got {type(rotary).__name__}, expected True, a base such as 10000.0, or a Rotary."
         )
     if d_k % 2:
-        raise ValueError(f"Attention(rotary=...) turns coordinates in pairs, but d_k={d_k} is odd: give an even d_k=.")
+        raise ValueError(f"Attention(rotary=...) rotates pairs of coordinates: expected an even d_k, got {d_k}.")
     if rotary is True:
         return Rotary(d_k)
     if not rotary > 1:

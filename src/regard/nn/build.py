@@ -1,4 +1,4 @@
-"""From a name to a mechanism with parameters: what `nn.Attention` makes of score="additive"."""
+"""Builds scores and alignments with parameters from their names, as `nn.Attention(score="additive")` does."""
 
 from ..core.alignments import ALIGNMENTS, Alignment, alignment_of
 from ..core.scores import SCORES, Score
@@ -26,6 +26,6 @@ def build_score(name: str, d_q: int, d_k: int, heads: int = 1) -> Score:
 
 
 def build_alignment(name: str, d_q: int, d_k: int, heads: int = 1) -> Alignment:
-    """The alignment of that name, a fresh object; local_predictive and reinforced get their networks."""
+    """A new alignment of that name; local_predictive and reinforced get their networks."""
     kind = ALIGNMENTS.built.get(ALIGNMENTS.own_name(name))
     return alignment_of(name) if kind is None else kind.built_for(d_q, d_k, heads)  # the first refuses, and says why

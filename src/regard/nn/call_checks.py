@@ -1,4 +1,4 @@
-"""What a layer reads, checked in one place: the features of a call beside the widths that the layer was built for."""
+"""Validation of a layer's inputs against the widths that the layer was built for."""
 
 import inspect
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from ..core.structures import Structure, structure_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 IDS = ("batch", "index", "ptr", "neg_edge_index")  # tensors of whole numbers
-MULTIPLIES = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.RNNBase, nn.RNNCellBase)  # what is as precise as its input
+MULTIPLIES = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.RNNBase, nn.RNNCellBase)  # need the dtype of their input
 
 
 def reads(**widths: "str | tuple[str, ...] | None") -> Callable[[F], F]:
@@ -22,9 +22,9 @@ def reads(**widths: "str | tuple[str, ...] | None") -> Callable[[F], F]:
 
         @reads(first="first_dim", second=("second_dim", "first_dim"))
 
-    says by which argument of the constructor the width of each is fixed, by the first that was given; None is any. The
-    batch axes of all of them are alike. Of the others a structure, a switch and a tensor of ids are known by annotation
-    and name. Nothing is checked while a graph is traced.
+    names the constructor argument that fixes the width of each (the first that was given); None accepts any width. The
+    batch axes of all must agree. Structures, switches and tensors of ids are recognised by annotation and name.
+    Nothing is checked while tracing.
     """
 
     def decorate(forward: F) -> F:
@@ -53,14 +53,14 @@ def reads(**widths: "str | tuple[str, ...] | None") -> Callable[[F], F]:
 
 
 def _width(layer: nn.Module, by: "str | tuple[str, ...] | None") -> tuple[int | None, str]:
-    """A width, and the argument that has fixed it: the first, where none was given."""
+    """A width and the argument that fixed it; the first argument if none was given."""
     names = () if by is None else (by,) if isinstance(by, str) else by
     sizes: dict[str, int] = layer.sizes  # type: ignore[assignment]
     return next((sizes[name] for name in names if name in sizes), None), names[0] if names else ""
 
 
 def check_features(layer: nn.Module, x: Any, name: str, width: int | None, by: str) -> Tensor:
-    """x (..., length, width), as precise as the layer and where it is."""
+    """x (..., length, width), in the dtype and on the device of the layer."""
     who = type(layer).__name__
     expected = f"a tensor (..., length, {'width' if width is None else width})"
     if not isinstance(x, Tensor):
@@ -76,7 +76,7 @@ def check_features(layer: nn.Module, x: Any, name: str, width: int | None, by: s
 
 
 def check_type(layer: nn.Module, x: Tensor, name: str, inner: bool = True) -> None:
-    """One device for features and parameters, and one precision where they are multiplied: by modules of torch, or by
+    """Features and parameters must share a device, and a dtype where they are multiplied: by torch modules, or by
     any matrix of the layer if not inner."""
     who = type(layer).__name__
     if not x.is_floating_point():
@@ -86,7 +86,7 @@ def check_type(layer: nn.Module, x: Tensor, name: str, inner: bool = True) -> No
         return
     if x.device != weight.device:
         raise ValueError(f"{who}: {name} is on {x.device}, this layer is on {weight.device}: move one with .to(...).")
-    if x.dtype == weight.dtype:  # nearly always: the rest looks through the layer
+    if x.dtype == weight.dtype:  # the usual case: skip searching the layer
         return
     parts = [m for m in layer.modules() if isinstance(m, MULTIPLIES)] if inner else [layer]
     weights = (p for part in parts for p in part.parameters())

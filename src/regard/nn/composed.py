@@ -1,4 +1,4 @@
-"""What a composition returns: its output, and every step of attention it took, by name."""
+"""Result of a composition: its output and each of its attention steps, by name."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -12,9 +12,9 @@ from ..core.torch_private import register_dataclass
 
 @dataclass(eq=False)
 class Composed:
-    """out, and the steps that led to it; `out, maps = module(...)` unpacks the output and the maps by name.
+    """out and the attention steps behind it; `out, maps = module(...)` unpacks the output and the maps by name.
 
-    steps   each an `Attended` with what it read (out), where it looked (map) and what it drew (sample)
+    steps   an `Attended` each: context (out), weights (map) and sample
     """
 
     out: Tensor
@@ -22,12 +22,12 @@ class Composed:
 
     @property
     def maps(self) -> dict[str, AttentionMap]:
-        """Where each step looked."""
+        """The attention map of each step."""
         return {name: step.map for name, step in self.steps.items()}
 
     @property
     def samples(self) -> dict[str, Sample]:
-        """What was drawn, by the steps that draw (hard, reinforced)."""
+        """Samples of the stochastic steps (hard, reinforced)."""
         return {name: step.sample for name, step in self.steps.items() if step.sample is not None}
 
     def __iter__(self) -> Iterator[object]:

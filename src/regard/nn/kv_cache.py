@@ -1,4 +1,4 @@
-"""Keys and values that were already computed: decoding one step at a time."""
+"""KV cache: keys and values of the steps so far, for decoding one step at a time."""
 
 import torch
 from torch import Tensor
@@ -16,9 +16,9 @@ class Cache:
 
     keys (..., kv_heads, length, d_k), values (..., kv_heads, length, d_v); one cache a layer.
 
-    A map taken at an earlier step stays right: what a map has seen is never written over. Appending writes only behind
-    what is there (into spare room that doubles, or `room` positions from the start); after `truncate` or `reorder`
-    the next append moves to fresh memory. Where gradients are recorded, and under torch.compile, each append is a
+    A map of an earlier step stays valid: memory that a map reads is never overwritten. Appending writes only behind the
+    last step (the buffer doubles, or has `room` positions from the start); after `truncate` or `reorder` the next
+    append allocates new memory. Where gradients are recorded, and under torch.compile, each append is a
     concatenation, so that backward through all steps works.
     """
 
@@ -28,12 +28,12 @@ class Cache:
         self.closed = False
         self.keys: Tensor | None = None
         self.values: Tensor | None = None
-        self._buffers: tuple[Tensor, Tensor] | None = None  # what keys and values are the beginning of
+        self._buffers: tuple[Tensor, Tensor] | None = None  # keys and values are their first `length` rows
         self._evicted = 0
 
     @classmethod
     def holding(cls, keys: Tensor, values: Tensor) -> "Cache":
-        """A closed cache: a memory that is attended and never grows (`Attention.remember`)."""
+        """A closed cache: a fixed memory (`Attention.remember`)."""
         made = cls()
         made.keys, made.values, made.closed = keys, values, True
         return made
@@ -44,23 +44,23 @@ class Cache:
 
     @property
     def position(self) -> int:
-        """Where the next step stands: after all that were appended, those that `keep` let go included."""
+        """Position of the next step: the number of steps appended so far, evicted ones included."""
         return self.length + self._evicted
 
     def start_of(self, n: int) -> "int | Tensor":
-        """Where the next n rows stand: the position of the first, or (..., 1, n) where sequences differ."""
+        """Positions of the next n rows: that of the first, or (..., 1, n) where sequences differ."""
         return self.position
 
     def structure(self, over: "Structure | str | None", n: int) -> "Structure | str | None":
-        """`over` of n queries and all keys, as it holds for what the cache gave."""
+        """`over` for n queries and all cached keys."""
         return over
 
     def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Adds steps at the end; returns all keys and all values."""
         if self.closed:
             raise ValueError(
-                "This cache is closed: it holds a memory made by Attention.remember(...), which does not "
-                "grow. A cache that grows is Cache()."
+                "This cache is closed: it holds a fixed memory made by Attention.remember(...). "
+                "For a cache that grows write Cache()."
             )
         for name, x in (("keys", keys), ("values", values)):
             if not isinstance(x, Tensor) or x.ndim < 2:
@@ -84,9 +84,9 @@ class Cache:
         alike = kept.dtype == new.dtype and kept.device == new.device
         if not alike or kept.shape[:-2] != new.shape[:-2] or kept.shape[-1] != new.shape[-1]:
             raise ValueError(
-                f"The cache holds {name} {tuple(kept.shape)} ({kept.dtype}, {kept.device}) and was handed "
-                f"{tuple(new.shape)} ({new.dtype}, {new.device}): all but the length must stay from step to step. "
-                "Each layer needs its own cache; reset() empties one; reorder(index) follows a batch that changed."
+                f"The cache holds {name} {tuple(kept.shape)} ({kept.dtype}, {kept.device}) and got "
+                f"{tuple(new.shape)} ({new.dtype}, {new.device}): all but the length must agree from step to step. "
+                "Each layer needs its own cache; reset() empties one; reorder(index) follows a change of the batch."
             )
 
     def _write(self, keys: Tensor, values: Tensor) -> None:
@@ -98,13 +98,13 @@ class Cache:
             size = max(self.room, 2 * stop, 16)
             buffers = (_grown(self.keys, keys, size), _grown(self.values, values, size))
         for buffer, new in zip(buffers, (keys, values), strict=True):
-            # .data leaves the version as it is: nobody has seen these positions, so no map and no backward is stale.
+            # .data keeps the version: no map and no backward reads these positions yet.
             buffer.data[..., start:stop, :] = new
         self._buffers = buffers
         self.keys, self.values = buffers[0][..., :stop, :], buffers[1][..., :stop, :]
 
     def truncate(self, length: int) -> None:
-        """Forgets all but the first `length` steps (a rejected draft); maps of the forgotten steps stay right."""
+        """Drops all but the first `length` steps (a rejected draft); maps of dropped steps stay valid."""
         if not is_whole(length) or not 0 <= length <= self.length:
             raise ValueError(
                 f"truncate(length={shown(length)}): the cache holds {self.length} steps, expected 0 to that."
@@ -114,14 +114,14 @@ class Cache:
             self._buffers = None
 
     def keep(self, index: Tensor) -> None:
-        """Forgets all keys but some: KV-cache eviction. Maps of earlier steps stay right.
+        """KV-cache eviction: keeps only the indexed keys. Maps of earlier steps stay valid.
 
-        index   which of the steps that are there, (kept,) for all items and heads, or (..., kv_heads, kept) for each of
-                them; rotary positions of later steps are what they would have been
+        index   the steps to keep, (kept,) for all items and heads, or (..., kv_heads, kept) for each of
+                them; rotary positions of later steps are unaffected
         """
         whole = isinstance(index, Tensor) and not index.is_floating_point() and index.dtype != torch.bool
         if self.keys is None or self.values is None or self.closed:
-            raise ValueError("keep(index) chooses among the keys of a cache that has some, and that grows.")
+            raise ValueError("keep(index) needs a growing cache that is not empty.")
         if not whole or (index.ndim != 1 and index.shape[:-1] != self.keys.shape[:-2]):
             raise ValueError(
                 f"keep(index={shown(index)}): expected whole numbers (kept,) or {tuple(self.keys.shape[:-2])} + (kept,)"
@@ -137,18 +137,18 @@ class Cache:
         self._buffers = None
 
     def reset(self) -> None:
-        """Forgets everything; the next append may have another batch size."""
+        """Empties the cache; the next append may have another batch size."""
         self.keys = self.values = self._buffers = None
         self._evicted = 0
 
     def reorder(self, index: Tensor) -> None:
-        """Item b of the batch becomes item index[b]: beams that survive, in their new order; repeats are welcome."""
+        """Item b of the batch becomes item index[b]: surviving beams in their new order; repeats are allowed."""
         if not isinstance(index, Tensor) or index.ndim != 1 or index.is_floating_point() or index.dtype == torch.bool:
-            raise TypeError("reorder(index) takes a 1-D integer tensor: old places of the items, in their new order.")
+            raise TypeError("reorder(index) takes a 1-D integer tensor: the old index of each item, in the new order.")
         if self.keys is None or self.values is None:
             return
         if self.keys.ndim < 4:
-            raise ValueError(f"reorder(index) chooses items of a batch, but keys {tuple(self.keys.shape)} have none.")
+            raise ValueError(f"reorder(index) selects items of a batch, but keys {tuple(self.keys.shape)} have none.")
         self.keys, self.values = self.keys.index_select(0, index), self.values.index_select(0, index)
         self._buffers = None
 
@@ -165,7 +165,7 @@ class Cache:
 
 
 def _grown(kept: Tensor | None, new: Tensor, size: int) -> Tensor:
-    """Memory for `size` steps that begins with those kept."""
+    """A buffer for `size` steps that starts with the cached ones."""
     made = torch.empty((*new.shape[:-2], size, new.shape[-1]), dtype=new.dtype, device=new.device)
     if kept is not None:
         made[..., : kept.shape[-2], :] = kept.detach()

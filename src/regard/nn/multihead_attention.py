@@ -18,7 +18,7 @@ from .sdpa_calls import joined, split_bias
 
 
 class MultiheadAttention(nn.MultiheadAttention):
-    """A drop-in of torch.nn.MultiheadAttention: its arguments, its parameters under their names, what it returns.
+    """Drop-in replacement of torch.nn.MultiheadAttention: same arguments, parameter names and results.
 
         y = W_o [head_1; ...; head_h] + b_o,   head_c = attend(W_q^c x, W_k^c z, W_v^c z)
 
@@ -29,7 +29,7 @@ class MultiheadAttention(nn.MultiheadAttention):
 
     With the defaults, numbers and gradients are torch's, with three differences: a row without a key gives zeros and
     not NaN; weights are those before dropout; is_causal=True needs no attn_mask beside it. torch's fast paths, which
-    would compute softmax, are not taken.
+    would compute softmax, are disabled.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class MultiheadAttention(nn.MultiheadAttention):
         aligned = build_alignment(align, width, width, heads) if isinstance(align, str) else align
         self.align = aligned.to(device=weight.device, dtype=weight.dtype)
         self.over, self.backend = over, backend
-        self._qkv_same_embed_dim = False  # by which TransformerEncoderLayer's fast path passes this module by
+        self._qkv_same_embed_dim = False  # so that TransformerEncoderLayer's fast path skips this module
 
     def _reset_parameters(self) -> None:
         weights = [self.in_proj_weight, self.q_proj_weight, self.k_proj_weight, self.v_proj_weight]
@@ -95,7 +95,7 @@ class MultiheadAttention(nn.MultiheadAttention):
         average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """As torch's. In masks True = closed, and floating-point masks are added to the scores."""
+        """As in torch: True = masked out, and floating-point masks are added to the scores."""
         self._check_inputs(query, key, value)
         batched = query.dim() == 3
         own = key is query and value is query  # self-attention: one product for all three
@@ -180,7 +180,7 @@ class MultiheadAttention(nn.MultiheadAttention):
         n: int,
         m: int,
     ) -> tuple[list[Structure], list[Tensor]]:
-        """The pairs that may meet, and what is added to the scores, each (B or 1, H or 1, n or 1, m)."""
+        """Which pairs may attend, and the additive bias, each (B or 1, H or 1, n or 1, m)."""
         parts: list[Structure] = [] if self.over is None else [self.over]
         bias: list[Tensor] = []
         masks = []
@@ -210,7 +210,7 @@ class MultiheadAttention(nn.MultiheadAttention):
                 parts += closed
                 bias.append(rest)
             else:
-                raise TypeError(f"A mask is {mask.dtype}, expected bool (True = closed) or a floating-point type.")
+                raise TypeError(f"A mask is {mask.dtype}, expected bool (True = masked out) or a floating-point type.")
         return parts, bias
 
     def _more_keys(
@@ -239,7 +239,7 @@ class MultiheadAttention(nn.MultiheadAttention):
 
 
 def _check_hint(mask: Tensor, n: int, m: int) -> None:
-    """is_causal beside an attn_mask says what is in it; where values are looked at, that it is true."""
+    """is_causal with an attn_mask is a hint that the mask is causal; verified where values are checked."""
     if not values_are_checked(mask):
         return
     closed = mask if mask.dtype == torch.bool else mask < torch.finfo(mask.dtype).min / 2
@@ -247,6 +247,6 @@ def _check_hint(mask: Tensor, n: int, m: int) -> None:
     added = mask.dtype != torch.bool and bool(mask.masked_fill(closed, 0.0).any())
     if added or closed.shape[-2:] != causal.shape or not bool((closed == causal).all()):
         raise ValueError(
-            "is_causal=True says that attn_mask is the causal mask, and it is another one: leave is_causal out, or "
+            "is_causal=True claims that attn_mask is the causal mask, but it is not: leave is_causal out, or "
             "leave attn_mask out."
         )

@@ -1,4 +1,4 @@
-"""Arguments of nn.Attention by the names that other libraries have for them, and answers to those that it has not."""
+"""Argument names of other libraries: synonyms of nn.Attention's arguments, and what to write instead of the others."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -12,7 +12,7 @@ F = TypeVar("F", bound=Callable[..., None])
 _AT_THE_CALL = 'say it at the call: attention(x, over="causal").'
 _WINDOW = "say it at the call: attention(x, over=Causal(window=1024))."
 _ANY_LENGTH = "leave it out: a layer takes any length."
-_BACKEND = 'say it at the call: attention(x, backend="sdpa"). Unless told, the fastest backend runs.'
+_BACKEND = 'say it at the call: attention(x, backend="sdpa"). By default the fastest backend runs.'
 _GROUPS = "write kv_heads=, the number of heads of the keys."
 _SINK = "write score=Sink(heads)."
 _CAP = "write score=SoftCap(50.0)."
@@ -59,7 +59,7 @@ CONSTRUCTOR_ANSWERS = {
     "layer_idx": "leave it out: a Cache() belongs to one layer.",
     "need_weights": "leave it out: every call returns its map: out, amap = attention(x); amap.weights().",
 }
-# What is so already: said with this value, it asks for nothing.
+# Arguments of other libraries whose value here is fixed: accepted with exactly this value.
 ALREADY_SO: "dict[str, object]" = {
     "batch_first": True,
     "add_zero_attn": False,
@@ -75,8 +75,7 @@ _MAP = "every call returns its map: out, amap = attention(x); amap.weights()."
 _CACHE = "write cache=Cache() before the first step, then cache=cache at every step."
 _KEYS = "write attention(query, memory): keys, and values unless they are given."
 _POSITIONS = (
-    "write positions=; unless told they count on from those in the cache. Attention(dim, heads, rotary=True) turns "
-    "queries and keys by them."
+    "write positions=; by default they continue from the cache. Attention(dim, heads, rotary=True) applies RoPE."
 )
 _QUERY = "write attention(x): queries first, then keys and values unless they are the same."
 CALL_ANSWERS = {
@@ -127,9 +126,9 @@ CALL_ANSWERS = {
 
 
 def also_named(who: str, answers: dict[str, str], **names: "str | tuple[str, ...]") -> Callable[[F], F]:
-    """A constructor that takes arguments by other names too: names[other] is ours, or several of ours at once.
+    """Decorator: a constructor that accepts synonyms; names[synonym] is our name, or several of ours at once.
 
-    An argument that is given twice, and one that it does not have, is an error that says what to write.
+    Arguments given twice and unknown arguments are errors that say what to write.
     """
 
     def decorate(init: F) -> F:

@@ -1,4 +1,4 @@
-"""A paged KV cache: keys and values of many sequences in pages of one pool, which block tables put in order."""
+"""A paged KV cache: keys and values of many sequences in pages of one pool, indexed by block tables."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +14,7 @@ from .kv_cache import Cache
 
 
 class PagedCache:
-    """The keys and values of many sequences of one attention layer, in pages that are taken as sequences grow.
+    """The keys and values of many sequences of one attention layer, in pages allocated as sequences grow.
 
         pool = PagedCache(pages=256, page_size=16)
         a, b = pool.begin(), pool.begin()
@@ -43,7 +43,7 @@ class PagedCache:
 
     @classmethod
     def holding(cls, keys: Tensor, values: Tensor, block_tables: Tensor, lengths: Tensor) -> "PagedCache":
-        """A pool that exists already: sequences 0 to B - 1 are the rows of block_tables, of these lengths."""
+        """Wraps an existing pool: sequences 0 to B - 1 are the rows of block_tables, of these lengths."""
         if keys.ndim != 4 or values.ndim != 4 or keys.shape[:3] != values.shape[:3]:
             raise ValueError(
                 f"PagedCache.holding: keys {tuple(keys.shape)} and values {tuple(values.shape)}, expected (pages, "
@@ -72,17 +72,17 @@ class PagedCache:
 
     @property
     def free(self) -> int:
-        """How many pages nobody holds."""
+        """Number of free pages."""
         return self._users.count(0)
 
     def begin(self) -> int:
-        """A new sequence; its number."""
+        """Starts a sequence; returns its id."""
         sequence, self._next = self._next, self._next + 1
         self._blocks[sequence], self._lengths[sequence] = [], 0
         return sequence
 
     def fork(self, sequence: int) -> int:
-        """A second sequence with the same past: full pages are shared, the last one is copied."""
+        """A copy of a sequence: full pages are shared, the last one is copied."""
         self._check([sequence])
         blocks, length = self._blocks[sequence], self._lengths[sequence]
         made, full = self.begin(), length // self.page_size
@@ -97,14 +97,14 @@ class PagedCache:
         return made
 
     def release(self, sequence: int) -> None:
-        """Ends a sequence; pages that no other shares are free."""
+        """Ends a sequence and frees the pages that no other sequence shares."""
         self._check([sequence])
         for page in self._blocks.pop(sequence):
             self._users[page] -= 1
         del self._lengths[sequence]
 
     def truncate(self, sequence: int, length: int) -> None:
-        """Forgets all but the first `length` rows of a sequence (a rejected draft)."""
+        """Drops all but the first `length` rows of a sequence (a rejected draft)."""
         self._check([sequence])
         if not is_whole(length) or not 0 <= length <= self._lengths[sequence]:
             raise ValueError(
@@ -115,7 +115,7 @@ class PagedCache:
         for page in blocks[kept:]:
             self._users[page] -= 1
         self._blocks[sequence], self._lengths[sequence] = blocks[:kept], length
-        if kept and length % self.page_size and self._users[blocks[kept - 1]] > 1:  # the next row would write over it
+        if kept and length % self.page_size and self._users[blocks[kept - 1]] > 1:  # copy on write
             shared, self._blocks[sequence] = blocks[kept - 1], blocks[: kept - 1]
             self._users[shared] -= 1
             page = self._take(sequence)
@@ -128,11 +128,11 @@ class PagedCache:
         chosen = [int(one) for one in sequences]
         self._check(chosen)
         if len(set(chosen)) != len(chosen):
-            raise ValueError(f"of({chosen}): a sequence stands twice in the batch; fork(sequence) gives a second one.")
+            raise ValueError(f"of({chosen}): a sequence is in the batch twice; fork(sequence) makes a copy.")
         return PagedSequences(self, chosen)
 
     def lengths(self, sequences: Sequence[int]) -> Tensor:
-        """(B,) int32: how many rows each has."""
+        """(B,) int32: the length of each sequence."""
         self._check(sequences)
         return torch.tensor([self._lengths[one] for one in sequences], dtype=torch.int32, device=self._device())
 
@@ -171,7 +171,7 @@ class PagedCache:
         if needed > self.free:
             raise RuntimeError(
                 f"The cache has {self.free} free pages of {self.page_size} rows, {needed} are needed: "
-                f"release(sequence) what has ended, or build it with more than pages={self.pages}."
+                f"release(sequence) finished ones, or build it with more than pages={self.pages}."
             )
         for one in sequences:
             start = self._lengths[one]
@@ -193,7 +193,7 @@ class PagedCache:
             if not alike or (pool.shape[2], pool.shape[3]) != (new.shape[1], new.shape[3]):
                 raise ValueError(
                     f"The cache holds {name} of {pool.shape[2]} heads and width {pool.shape[3]} ({pool.dtype}, "
-                    f"{pool.device}) and was handed {tuple(new.shape)} ({new.dtype}, {new.device}): each layer needs "
+                    f"{pool.device}) and got {tuple(new.shape)} ({new.dtype}, {new.device}): each layer needs "
                     "its own cache."
                 )
 
@@ -202,7 +202,7 @@ class PagedCache:
             page = self._users.index(0)
         except ValueError:
             raise RuntimeError(
-                f"All {self.pages} pages are held: release(sequence), or build the cache with more pages."
+                f"All {self.pages} pages are in use: release(sequence), or build the cache with more pages."
             ) from None
         self._users[page] = 1
         self._blocks[sequence].append(page)
@@ -230,7 +230,7 @@ class PagedSequences(Cache):
 
     @property
     def length(self) -> Any:
-        """(B,) of the sequences: they differ."""
+        """(B,), the length of each sequence."""
         return tuple(self.pool._lengths[one] for one in self.sequences)
 
     def start_of(self, n: int) -> Tensor:
@@ -243,7 +243,7 @@ class PagedSequences(Cache):
         return gathered[0], gathered[1]
 
     def structure(self, over: "Structure | str | None", n: int) -> Structure:
-        """`over` sequence by sequence: the last query stands at the last key of its own."""
+        """`over` within each sequence, aligned at its end."""
         lengths = self.pool.lengths(self.sequences)
         longest = max(self.length, default=0)
         made: Structure = Padding(lengths)
@@ -255,10 +255,10 @@ class PagedSequences(Cache):
             if not causal and not window:
                 raise Refused(
                     f'over={part} with a paged cache: expected Full(), Causal("end"), Window(..., align="end") or '
-                    "these joined with &; sequences differ in length, and the last query stands at the last key."
+                    "these joined with &; sequences differ in length, so they are aligned at the end."
                 )
             if causal and n == 1:
-                continue  # one new row sees all that there is
+                continue  # a single new row attends every key
             places = lengths.long()[:, None] - n + torch.arange(n, device=lengths.device)
             left, right = (None, 0) if causal else (part.left, part.right)  # type: ignore[attr-defined]
             made = made & PlacedBand(places, torch.arange(longest, device=lengths.device), left, right)

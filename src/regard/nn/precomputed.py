@@ -1,4 +1,4 @@
-"""Scores that were computed elsewhere."""
+"""Precomputed scores."""
 
 from torch import Tensor
 
@@ -7,9 +7,9 @@ from ..core.scores.score import no_scores
 
 
 class Given(Score):
-    """The scores themselves, s (..., H, n, m), up to four axes: a network of one's own has judged the pairs.
+    """Precomputed scores s (..., H, n, m), up to four axes, for example from a network over pairs.
 
-    q and k are only counted. Gradients go back to whoever made the scores.
+    Only the lengths of q and k are used. Gradients flow back into the scores.
     """
 
     positional = True

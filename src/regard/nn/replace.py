@@ -1,4 +1,4 @@
-"""Another library's attention computed by Regard, with the weights that are there, until it is undone."""
+"""Replaces the attention of another library's model by Regard's, with the same weights; reversible."""
 
 import inspect
 import re
@@ -16,7 +16,7 @@ from ..core.structures import Structure
 from .multihead_attention import MultiheadAttention
 from .sdpa_calls import SdpaCalls, SdpaPlan
 
-PLAN = "regard_attention"  # the name of what is added to a replaced module
+PLAN = "regard_attention"  # the submodule added to a replaced module
 _ASKS = re.compile(r"\b(scaled_dot_product_attention|dispatch_attention_fn)\s*\(")
 _COMPUTES = re.compile(r"softmax\s*\(")
 _PRODUCT = re.compile(r"@|\b(matmul|bmm|einsum|baddbmm)\s*\(")
@@ -25,16 +25,16 @@ Undo = Callable[[], None]
 
 
 class Replacement:
-    """What `replace` changed: undo() puts it back, and so does leaving a with-block.
+    """Handle of `replace`: undo() restores the model, and so does leaving a with-block.
 
-    names   of the modules whose attention is another, as in model.named_modules()
+    names   of the replaced modules, as in model.named_modules()
     """
 
     def __init__(self, names: tuple[str, ...], steps: list[Undo]):
         self.names, self._steps = names, steps
 
     def undo(self) -> None:
-        """The model as it was; weights that were trained meanwhile stay trained. A second call does nothing."""
+        """Restores the modules; parameters keep their current values. A second call does nothing."""
         while self._steps:
             self._steps.pop()()
 
@@ -61,24 +61,24 @@ def replace(
     backend: str = "auto",
     only: str = "*",
 ) -> Replacement:
-    """Any plan inside a model of torch.nn, timm, diffusers or one's own, with its weights; reversible.
+    """Runs any plan inside a model of torch.nn, timm, diffusers or your own, with its weights; reversible.
 
         change = regard.nn.replace(model, align="entmax15")
         with regard.nn.replace(model, align="sigmoid", only="blocks.3.*"): ...
 
     score     None: the model's own product of queries and keys, with its scale, biases and masks; else another score of
               the same queries and keys. An object is copied for each module
-    align     a name or an Alignment, copied for each module; what it learns is a parameter of the model
-    over      a structure that joins the model's own masks
-    only      a pattern of module names; the rest is left as it is
+    align     a name or an Alignment, copied for each module; its parameters are added to the model
+    over      a structure combined with the model's own masks
+    only      a pattern of module names; other modules are unchanged
 
     What is replaced: torch.nn.MultiheadAttention (and with it nn.TransformerEncoder, TransformerDecoder and
-    Transformer, whose fast paths are left), and modules that call torch's scaled_dot_product_attention (timm, whose
+    Transformer, whose fast paths are disabled), and modules that call torch's scaled_dot_product_attention (timm, whose
     `fused_attn` is switched on; diffusers' processors and its dispatcher; one's own). Masks, key_padding_mask,
     is_causal, need_weights and dropout keep their meaning. With the defaults the outputs are those of the model itself.
 
-    A module that computes attention in its own code is refused, and so is a model without any attention that is known
-    here: nothing is left unchanged in silence. Models of transformers have a switch of their own (attn_implementation).
+    Modules that compute attention in their own code are refused, and so are models without supported attention:
+    nothing is skipped silently. For models of transformers use attn_implementation.
     """
     _refuse_transformers(model)
     chosen: list[tuple[str, nn.Module]] = []
@@ -88,7 +88,7 @@ def replace(
         if not fnmatchcase(name, only) or any(name.startswith(f"{each}.") for each in inside):
             continue
         if isinstance(module, MultiheadAttention | ReplacedSdpa):
-            raise ValueError(f"{name or 'The model'} runs Regard already: call undo() of that replacement first.")
+            raise ValueError(f"{name or 'The model'} already runs Regard: call undo() of that replacement first.")
         if isinstance(module, nn.MultiheadAttention):
             inside.append(name)
             why = _why_not_torch(module)
@@ -103,12 +103,12 @@ def replace(
     if refused:
         shown = "; ".join(refused[:4]) + (f"; and {len(refused) - 4} more" if len(refused) > 4 else "")
         raise ValueError(
-            f"replace() would leave attention unchanged: {shown}. Name the modules that are to be replaced with only=, "
+            f"replace() would leave attention unchanged: {shown}. Name the modules to replace with only=, "
             "such as only='blocks.*.attn'; regard.record and regard.intervene work on the others."
         )
     if not chosen:
         raise ValueError(
-            f"{type(model).__name__} has no attention that replace() knows{'' if only == '*' else f' under {only!r}'}: "
+            f"{type(model).__name__} has no attention for replace(){'' if only == '*' else f' under {only!r}'}: "
             "no torch.nn.MultiheadAttention, and no module that calls torch's scaled_dot_product_attention."
         )
     steps: list[Undo] = []
@@ -126,7 +126,7 @@ def replace(
 
 
 class ReplacedSdpa:
-    """Mixed into the class of a module that calls torch's scaled_dot_product_attention: Regard answers."""
+    """Mixin of modules that call torch's scaled_dot_product_attention: redirects the call to Regard."""
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         with SdpaCalls(getattr(self, PLAN)) as calls:
@@ -134,7 +134,7 @@ class ReplacedSdpa:
         if not calls.calls:
             raise RuntimeError(
                 f"{type(self).__name__} ran without calling torch's scaled_dot_product_attention: it computed "
-                "attention in another way, and Regard's was not asked. Leave it out of replace() by only=."
+                "attention in another way, so nothing was replaced. Exclude it from replace() with only=."
             )
         return out
 
@@ -196,7 +196,7 @@ def _replace_torch(
 
 
 def _leave_fast_paths(model: nn.Module, chosen: set[int], steps: list[Undo]) -> None:
-    """A TransformerEncoder decided when it was built to pack padded sequences for the fast path of its layers."""
+    """Disables nested tensors, which a TransformerEncoder chooses at construction for the fast path of its layers."""
     for module in model.modules():
         if not isinstance(module, nn.TransformerEncoder) or not module.use_nested_tensor:
             continue
@@ -229,7 +229,7 @@ def _computes(module: nn.Module) -> bool:
 
 
 def _worker(module: nn.Module) -> Any:
-    """What does a module's work: modules of diffusers hand it to their processor."""
+    """What computes a module's attention: for modules of diffusers, their processor."""
     processor = getattr(module, "processor", None)
     hands_on = processor is not None and re.search(r"self\.processor\s*\(", _source_of(module))
     return processor if hands_on else module
@@ -242,7 +242,7 @@ def _source_of(worker: Any) -> str:
 
 @lru_cache(1024)
 def _source(kind: Any) -> str:
-    """What a class and those it comes from say, torch's own left out; "" where it is not to be had."""
+    """Source of a class and its bases except torch's own; "" if unavailable."""
     found = []
     for each in kind.__mro__:
         if each is object or each.__module__.partition(".")[0] == "torch":

@@ -1,4 +1,4 @@
-"""Calls of torch's scaled_dot_product_attention that Regard answers: another module's attention with any plan."""
+"""Redirects calls of torch's scaled_dot_product_attention to Regard, with any score, alignment and structure."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -18,12 +18,12 @@ from ..core.structures import Causal, Mask, Structure
 
 
 class SdpaPlan(nn.Module):
-    """What answers scaled_dot_product_attention in place of torch: a score, an alignment, a structure, a backend.
+    """Replacement of scaled_dot_product_attention: a score, an alignment, a structure, a backend.
 
         y_i = sum_j w_ij v_j,   w_i = align(score(q_i, k_j) + mask_ij) over the pairs of the mask and of `over`
 
     score   None: q . k times the scale of the call
-    over    joins the mask of the call
+    over    combined with the mask of the call
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class SdpaPlan(nn.Module):
     ) -> Attended:
         """The arguments of torch's function: query (..., H, n, d), key (..., H_k, m, d), value (..., H_k, m, d_v).
 
-        A row that meets no key gives zeros.
+        A fully masked row gives zeros.
         """
         lead = query.shape[:-2]
         if not enable_gqa:
@@ -79,7 +79,7 @@ class SdpaPlan(nn.Module):
         if scale is not None and not math.isclose(scale, width**-0.5):
             raise ValueError(
                 f"This module scales its scores by {scale:g}, which score= would drop: leave score= out, or pass "
-                "score=ScaledDot(scale=...) with what is meant."
+                "score=ScaledDot(scale=...)."
             )
         return self.score
 
@@ -103,7 +103,7 @@ class SdpaPlan(nn.Module):
 
 
 def as_wide(mask: Tensor, lead: tuple[int, ...], n: int, m: int) -> Tensor:
-    """A mask that broadcasts to (*lead, n, m) as (B or 1, H or 1, n or 1, m or 1): one axis for a batch of several."""
+    """A mask that broadcasts to (*lead, n, m) as (B or 1, H or 1, n or 1, m or 1): several batch axes become one."""
     mask = mask.reshape((1,) * (len(lead) + 2 - mask.ndim) + tuple(mask.shape))
     if len(lead) < 3:
         return mask
@@ -113,10 +113,10 @@ def as_wide(mask: Tensor, lead: tuple[int, ...], n: int, m: int) -> Tensor:
 
 
 def split_bias(mask: Tensor, align: Alignment) -> tuple[list[Structure], Tensor]:
-    """An additive mask as the pairs that it closes, and the rest as a bias.
+    """Splits an additive mask into a boolean mask and a bias.
 
-    With softmax -inf and the least finite number give weights of 0. There are alignments that give every score a
-    weight, so elsewhere such pairs are closed.
+    Under softmax -inf and the least finite number give weights of 0. Other alignments may give any finite score
+    weight, so such pairs are masked.
     """
     if type(align) is Softmax and not bool(torch.isneginf(mask).any()):
         return [], mask
@@ -132,7 +132,7 @@ def joined(parts: Iterable[Structure]) -> Structure | None:
 
 
 class SdpaCalls(TorchFunctionMode):
-    """In this block, torch's scaled_dot_product_attention is answered by `plan`; `calls` counts them."""
+    """Context in which `plan` computes torch's scaled_dot_product_attention; `calls` counts the calls."""
 
     def __init__(self, plan: SdpaPlan):
         super().__init__()

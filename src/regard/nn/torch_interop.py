@@ -1,4 +1,4 @@
-"""Weights that were trained elsewhere: reading the state of a torch.nn.MultiheadAttention."""
+"""Loading the weights of a torch.nn.MultiheadAttention."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from torch import nn
 
 
 def check_torch(mha: Any) -> None:
-    """Refuses what has no counterpart here, with the way around it."""
+    """Refuses options without a counterpart here; the error says what to do instead."""
     if not isinstance(mha, nn.MultiheadAttention):
         raise TypeError(f"from_torch() got {type(mha).__name__}, expected an nn.MultiheadAttention.")
     if mha.bias_k is not None or mha.bias_v is not None:
@@ -31,7 +31,7 @@ def from_torch_names(
     unexpected: list[str],
     errors: list[str],
 ) -> None:
-    """Before load_state_dict: in_proj_weight (3 dim, dim) and its bias become those of q_proj, k_proj and v_proj."""
+    """load_state_dict hook: splits in_proj_weight (3 dim, dim) and its bias into q_proj, k_proj and v_proj."""
     for kind in ("weight", "bias"):
         whole = state.pop(f"{prefix}in_proj_{kind}", None)
         if whole is not None:

@@ -59,7 +59,7 @@ def test_large_scores_break_the_stick_without_nan():
 
 def test_edges_and_sinks_have_no_order_of_keys():
     q = torch.randn(1, 1, 4, 2)
-    with pytest.raises(Refused, match="an order of keys, which edges do not"):
+    with pytest.raises(Refused, match="needs ordered keys, which edges do not"):
         attend(q, q, q, align="stick_breaking", over=Edges(torch.tensor([[0, 1], [1, 2]])))
-    with pytest.raises(Refused, match="a sink stands nowhere among them"):
+    with pytest.raises(Refused, match="a sink has no position among them"):
         attend(q, q, q, ScaledDot() | Sink(1), "stick_breaking")

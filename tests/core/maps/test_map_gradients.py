@@ -195,7 +195,7 @@ def test_a_map_taken_apart_gives_its_tensors_and_takes_changed_ones() -> None:
 
 def test_grouped_maps_keep_numbers_alone_and_say_so() -> None:
     q, k, v = inputs()
-    with pytest.raises(Refused, match="keeps numbers alone"):
+    with pytest.raises(Refused, match="stores numbers only"):
         attend(q, k, v).map.group([(0, 3)], [(0, 5)]).weights(grad=True)
     graph = attend(q, k, v, over=Edges(GRAPH)).map
     with pytest.raises(Refused, match=r"edges\(grad=True\)"):

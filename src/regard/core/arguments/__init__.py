@@ -1,4 +1,4 @@
-"""Arguments of a caller: checked, taken as torch names them, and suggested where a name is unknown."""
+"""Arguments of calls: validation, names that torch has for them, synonyms and suggestions for unknown names."""
 
 from .checks import MOST, SMALLEST, checked, flag, is_whole, kind_of, number, shown, sizes, whole, widths
 

@@ -1,4 +1,4 @@
-"""Validation of the arguments of `attend`: q, k and v against one another, brought to four axes."""
+"""Validation of the arguments of `attend`: q, k and v against each other, reshaped to four axes."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ def canonical(x: Tensor) -> Tensor:
 
 
 def check_call(q: Any, k: Any, v: Any, dropout: Any, sample: Any, seed: Any) -> None:
-    """The arguments of attend but score, alignment and structure, which check themselves."""
+    """Checks all arguments of attend except score, alignment and structure, which check themselves."""
     for name, x in (("q", q), ("k", k), ("v", v)):
         if not isinstance(x, Tensor):
             hint = as_tensor_hint(name, x)

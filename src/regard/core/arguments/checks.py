@@ -1,6 +1,6 @@
 """Validation of arguments that are numbers, sizes or switches; each error is one sentence.
 
-A number is finite and of a size whose square still fits fp32: beyond it scores overflow, and a row of weights is NaN.
+Numbers must be finite with a square that fits fp32: beyond that scores overflow, and rows of weights are NaN.
 """
 
 import inspect
@@ -21,11 +21,11 @@ NAME_OR_OBJECT = {
     f"{SCORE} | Callable[[int, int], Score]": "a Score",
     "str | Alignment": "an Alignment",
 }  # annotations of arguments that are a name or an object
-MOST = 2**31 - 1  # of what is counted: kernels hold places in 32 bits
+MOST = 2**31 - 1  # largest count: kernels use 32-bit indices
 
 
 def shown(value: Any) -> str:
-    """A value as an error shows it, short enough for a sentence."""
+    """A value formatted for an error message."""
     if isinstance(value, Tensor):
         return f"a {value.dtype} tensor {tuple(value.shape)}"
     text = repr(value)
@@ -57,7 +57,7 @@ def number(value: Any, who: str, name: str, least: float = -LARGEST, most: float
     if isinstance(value, torch.SymFloat):
         return value  # type: ignore[return-value]
     counts = isinstance(value, Real) and not isinstance(value, bool)
-    if not counts or not least <= value <= most:  # NaN is between none
+    if not counts or not least <= value <= most:  # also refuses NaN
         kind = "a positive number" if least > 0 else "a number"
         if least == 0:
             bounds = f"0 or more, up to {most:g}"
@@ -68,14 +68,14 @@ def number(value: Any, who: str, name: str, least: float = -LARGEST, most: float
 
 
 def flag(value: Any, who: str, name: str) -> bool:
-    """A bool, and nothing that is only truthy."""
+    """A bool; other truthy values are refused."""
     if value is not True and value is not False:
         raise TypeError(f"{who}({name}={shown(value)}): expected True or False.")
     return bool(value)
 
 
 def probability(value: Any, who: str, name: str) -> float:
-    """A share that may be dropped: 0 <= p < 1."""
+    """A dropout probability: 0 <= p < 1."""
     counts = isinstance(value, (Real, torch.SymFloat)) and not isinstance(value, bool)
     if not counts or not 0.0 <= value < 1.0:
         raise ValueError(f"{who}({name}={shown(value)}): expected a probability, 0 <= {name} < 1.")
@@ -91,7 +91,7 @@ def checked(**least: int) -> Callable[[Callable[P, None]], Callable[P, None]]: .
 
 
 def checked(init: Any = None, /, **least: int) -> Any:
-    """A constructor whose switches, counts and numbers are checked, by the annotations of its parameters.
+    """Decorator: checks the bools, counts and numbers of a constructor by its annotations.
 
         @checked                                     bool, int (1 or more), float, and each of them with | None
         @checked(start=0)                            start is a count that may be 0

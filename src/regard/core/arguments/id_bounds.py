@@ -3,7 +3,7 @@
 On a CPU an id out of bounds is an error at once. A compiled or exported graph has an operator for it, so that the
 values of each run are checked, and everything after it reads what the operator returned.
 On a GPU reading a value would synchronise: ids are clamped there, so that nothing out of bounds is read, and a flag on
-the device holds the first id that was out of bounds. It is read where the host waits for the device anyway
+the device stores the first id out of bounds. It is read where the host synchronises anyway
 (`raise_flagged`), or at once with REGARD_CHECK=1; never while a CUDA graph is captured.
 """
 
@@ -37,13 +37,13 @@ EDGES = IdNames(
 )
 
 _flags: dict[torch.device, Tensor] = {}  # (5,) int64: which of the names, row, column, the id, the row's size
-_names_by_code: list[IdNames] = []  # those that flags speak of, the first as 1: a flag of 0 says nothing
+_names_by_code: list[IdNames] = []  # indexed by flags from 1; a flag of 0 means no error
 _raised = [0]
 
 
 def raised() -> int:
-    """How many flags became errors. Part of the keys of caches: what was made of clamped ids is made anew, so that the
-    error comes at every such call."""
+    """Number of flags raised as errors. Part of cache keys, so that results from clamped ids are recomputed and every
+    such call raises the error."""
     return _raised[0]
 
 
@@ -62,11 +62,11 @@ def ids_within(ids: Tensor, sizes: tuple[int, ...], names: IdNames) -> Tensor:
 
 def _checked(ids: Tensor, sizes: tuple[int, ...], names: IdNames) -> Tensor | None:
     """None where the ids are within bounds as they are; else a copy that is, clamped on a GPU."""
-    whole = ids if ids.dtype in (torch.int32, torch.int64) else ids.long()  # the others do not index
+    whole = ids if ids.dtype in (torch.int32, torch.int64) else ids.long()  # indexing needs int32 or int64
     copy = None if whole is ids else whole
     if ids.shape[-1] == 0:
         return copy
-    if 0 in sizes:  # shapes say it
+    if 0 in sizes:  # known from the shape
         row = sizes.index(0)
         raise ValueError(_sentence(names, row, None, None, 0))
     if ids.device.type in READ_AT_ONCE:
@@ -121,7 +121,7 @@ def _code(names: IdNames) -> int:
 
 
 def _flag(device: torch.device, capturing: bool) -> Tensor | None:
-    """None while a CUDA graph is captured before anything was checked: memory made then would be the graph's own."""
+    """None while a CUDA graph is captured before the first check: memory allocated then belongs to the graph."""
     if device not in _flags and not capturing:
         with torch.inference_mode(False):
             _flags[device] = torch.zeros(5, dtype=torch.int64, device=device)
@@ -135,8 +135,8 @@ def _capturing(device: torch.device) -> bool:
 def raise_flagged(device: torch.device) -> None:
     """An error if ids on this device were out of bounds, in this call or an earlier one.
 
-    It synchronises, so it is called where the host waits anyway: before rows are grouped by degree or padded (maps,
-    chunked, the reference), where self-loops replace those of the caller, where graphs of a batch are counted.
+    It synchronises, so it is called where the host synchronises anyway: before rows are grouped by degree or padded
+    (maps, chunked, the reference), where self-loops replace those of the caller, where graphs of a batch are counted.
     """
     if torch.compiler.is_compiling() or device not in _flags or _capturing(device):
         return
@@ -152,7 +152,7 @@ _library.define("ids_within(Tensor ids, SymInt[] sizes, str[] names) -> Tensor")
 
 
 def _run(ids: Tensor, sizes: list[int], names: list[str]) -> Tensor:
-    """What a compiled graph calls with the values of a run. An operator may not return what it was given: a copy."""
+    """The operator's run-time implementation. Operators may not return their input, hence a copy."""
     copy = _checked(ids, tuple(sizes), IdNames(names[0], names[1], names[2], tuple(names[3:])))
     if copy is None:
         copy = ids.to(_type(ids), copy=True)
@@ -160,7 +160,7 @@ def _run(ids: Tensor, sizes: list[int], names: list[str]) -> Tensor:
 
 
 def _type(ids: Tensor) -> torch.dtype:
-    """int32 stays where ids are looked at; clamped ones have a type that every size fits in."""
+    """int32 is kept where ids are checked; clamped ids have a dtype that fits every size."""
     return torch.int32 if ids.dtype == torch.int32 and ids.device.type in READ_AT_ONCE else torch.int64
 
 
@@ -171,6 +171,6 @@ _operator = torch.ops.regard.ids_within.default
 @torch.library.register_fake("regard::ids_within", lib=_library)
 def _(ids: Tensor, sizes: list[int], names: list[str]) -> Tensor:
     if ids.device.type not in READ_AT_ONCE and (ids.device.type != "cuda" or torch.cuda.is_available()):
-        with without_modes():  # a flag made in a run might lie in the memory of a CUDA graph that torch keeps
+        with without_modes():  # a flag allocated at run time might be in the memory of a CUDA graph
             _flag(ids.device, _capturing(ids.device))
     return torch.empty(ids.shape, dtype=_type(ids), device=ids.device)

@@ -1,4 +1,4 @@
-"""What the field types for what has another name here: synonyms, near misses, and the line to write instead."""
+"""Synonyms of names, suggestions for near misses, and what to write instead of unsupported names."""
 
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
@@ -34,17 +34,15 @@ ALIGNMENTS_ALSO = {
     "hardmax": "hard",
 }
 
-# What is asked for by a name and is no score and no alignment, and what to write.
+# Names that are neither a score nor an alignment, and what to write instead.
 _ROTARY = (
-    "it turns queries and keys before they meet: nn.Attention(dim, heads, rotary=True), or "
+    "it rotates queries and keys before the score: nn.Attention(dim, heads, rotary=True), or "
     "q, k = Rotary(d)(q), Rotary(d)(k)"
 )
-_GROUPED = (
-    "it is a matter of heads: nn.Attention(dim, heads, kv_heads=...), and attend shares keys of fewer heads by itself"
-)
-_BESIDE_ZERO = "it is softmax beside a logit of 0: score=Sink(torch.zeros(heads))"
-_CAUSAL = 'it says who may meet whom: over="causal"'
-_WINDOW = "it says who may meet whom: over=Window(8) or over=Causal(window=1024)"
+_GROUPED = "it is fewer key heads: nn.Attention(dim, heads, kv_heads=...); attend broadcasts key heads itself"
+_BESIDE_ZERO = "it is softmax with a sink logit of 0: score=Sink(torch.zeros(heads))"
+_CAUSAL = 'it is a structure: over="causal"'
+_WINDOW = "it is a structure: over=Window(8) or over=Causal(window=1024)"
 ELSEWHERE = {
     "rope": _ROTARY,
     "rotary": _ROTARY,
@@ -52,8 +50,8 @@ ELSEWHERE = {
     "mqa": _GROUPED,
     "grouped_query": _GROUPED,
     "multi_query": _GROUPED,
-    "mha": "several heads are several heads of q, k and v: nn.Attention(dim, heads)",
-    "multi_head": "several heads are several heads of q, k and v: nn.Attention(dim, heads)",
+    "mha": "heads are an axis of q, k and v: nn.Attention(dim, heads)",
+    "multi_head": "heads are an axis of q, k and v: nn.Attention(dim, heads)",
     "causal": _CAUSAL,
     "autoregressive": _CAUSAL,
     "window": _WINDOW,
@@ -71,13 +69,13 @@ ELSEWHERE = {
     "quiet_softmax": _BESIDE_ZERO,
     "log_softmax": "it is the logarithm of softmax's weights: amap.weights().log()",
     "temperature": "it is a constant of the score: scale=1 / (temperature * width**0.5)",
-    "flash": 'it is a way to run softmax of dot products: backend="sdpa" takes it where torch has it',
-    "flash_attention": 'it is a way to run softmax of dot products: backend="sdpa" takes it where torch has it',
+    "flash": 'it is a backend for softmax of dot products: backend="sdpa" takes it where torch has it',
+    "flash_attention": 'it is a backend for softmax of dot products: backend="sdpa" takes it where torch has it',
 }
 
 # Backends of other libraries.
 _BY_TORCH = 'torch chooses among its kernels: backend="sdpa", and torch.nn.attention.sdpa_kernel(...) says which'
-_ALL_PAIRS = 'it writes all pairs down: backend="reference" does, backend="chunked" does so in tiles'
+_ALL_PAIRS = 'it materialises all pairs: backend="reference" does, backend="chunked" does so in tiles'
 _OWN_KERNELS = 'Triton kernels are named by what they run, "triton-dense" or "triton-edges"; "auto" picks one'
 BACKENDS_ELSEWHERE = {
     "flash": _BY_TORCH,
@@ -101,7 +99,7 @@ BACKENDS_ELSEWHERE = {
     "varlen": 'torch\'s kernel for packed sequences: attend_packed(q, k, v, cu_seqlens, backend="varlen")',
 }
 
-# Attributes that people look for in `regard`, by their letters alone, and what they are after `regard.`.
+# Attributes often looked for in `regard`, lower-case without underscores, and their name after `regard.`.
 ATTRIBUTES = {
     "rope": "Rotary",
     "rotaryembedding": "Rotary",
@@ -197,7 +195,7 @@ ATTRIBUTES = {
 
 
 def spelled(name: str) -> str:
-    """A name as it would be written here: Scaled-Dot Attention is scaled_dot."""
+    """Normalised spelling of a name: Scaled-Dot Attention is scaled_dot."""
     made = name.strip().lower().replace("-", "_").replace(" ", "_")
     return made.removesuffix("_attention").removesuffix("_score")
 
@@ -209,7 +207,7 @@ def near(name: str, names: Iterable[str]) -> str:
 
 
 def unknown_name(kind: str, name: str, names: Iterable[str], others: Iterable[str], object_name: str) -> ValueError:
-    """What to say of a name that is no `kind` ("score", "align"); `others` are the names of the other kind."""
+    """The error for an unknown name of `kind` ("score", "align"); `others` are the names of the other kind."""
     plain, listed = spelled(name), list(names)
     other = "align" if kind == "score" else "score"
     if plain in ELSEWHERE:
@@ -224,9 +222,9 @@ def unknown_name(kind: str, name: str, names: Iterable[str], others: Iterable[st
 def no_attribute(
     module: str, name: str, names: Iterable[str], beside: "Mapping[str, Iterable[str]] | None" = None
 ) -> AttributeError:
-    """What to say of an attribute that a module of ours has not.
+    """The error for an unknown attribute of a module.
 
-    beside   names of other modules of ours, where the attribute may be
+    beside   names in other modules of this library, where the attribute may be
     """
     text = f"module {module!r} has no attribute {name!r}"
     if name.startswith("_"):
@@ -250,7 +248,7 @@ def no_attribute(
 
 
 def function_name(given: object, names: Iterable[str]) -> str:
-    """'; write "softmax"' of a function such as torch.softmax whose name is one of ours; else nothing."""
+    """'; write "softmax"' for a function such as torch.softmax whose name is one of `names`; else ""."""
     name = spelled(getattr(given, "__name__", ""))
     return f"; write {name!r}" if callable(given) and name in set(names) else ""
 
@@ -258,7 +256,7 @@ def function_name(given: object, names: Iterable[str]) -> str:
 def unknown_argument(
     who: str, name: str, names: Iterable[str], answers: "dict[str, str]", also: Iterable[str] = ()
 ) -> TypeError:
-    """What to say of an argument that a function of ours does not take; `also` are names of torch that it takes."""
+    """The error for an unknown argument of a function; `also` are names of torch that it accepts."""
     if name in answers:
         return TypeError(f"{who}() has no argument {name}: {answers[name].replace('MASK', name)}")
     close = get_close_matches(name, [*names, *also, *answers], 1, 0.6)

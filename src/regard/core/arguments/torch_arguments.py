@@ -1,6 +1,6 @@
-"""Arguments as torch's attention has them: those that mean one thing are taken, the others are answered by a line.
+"""torch's argument names: unambiguous ones are accepted, for the others the error says what to write.
 
-A mask is never taken: True means "may be attended" in scaled_dot_product_attention, "is ignored" in
+A mask is never accepted: True means "may be attended" in scaled_dot_product_attention, "is ignored" in
 nn.MultiheadAttention, and "real token" in transformers.
 """
 
@@ -18,9 +18,9 @@ from .synonyms import unknown_argument
 
 OWN = ("q", "k", "v", "score", "align", "over", "dropout", "sample", "seed", "backend", "state", "stats")
 _MASK = (
-    "write over=Mask(keep=MASK) where True means that a pair may meet (as in scaled_dot_product_attention), "
-    "over=Mask(keep=~MASK) where it means that it may not (as in nn.MultiheadAttention); numbers that are added to the "
-    "scores are score=ScaledDot() | PairBias(MASK)."
+    "write over=Mask(keep=MASK) where True means that a pair may attend (as in scaled_dot_product_attention), "
+    "over=Mask(keep=~MASK) where it means masked out (as in nn.MultiheadAttention); an additive mask is "
+    "score=ScaledDot() | PairBias(MASK)."
 )
 _PADDING = (
     "write over=Padding(lengths), or over=Mask(keep=~key_padding_mask[:, None, None]), since True means there that a "
@@ -42,7 +42,7 @@ _CAP = "write score=SoftCap(50.0)."
 _DROPOUT = "write dropout=, which is on the weights."
 _PACKED = "write attend_packed(q, k, v, cu_seqlens), or over=Segments.packed(cu_seqlens)."
 _LONGEST = "leave it out: attend_packed(q, k, v, cu_seqlens) needs the starts of the sequences alone."
-_CACHE = "attend keeps nothing between calls: nn.Attention(dim, heads)(x, cache=Cache()) does."
+_CACHE = "attend has no state between calls: nn.Attention(dim, heads)(x, cache=Cache()) does."
 _PAGES = "write nn.Attention(dim, heads)(x, cache=pool.of(sequences)) with a PagedCache of these pages."
 _LAYOUT = "q, k and v are (..., heads, length, width): x.transpose(-3, -2) of (..., length, heads, width)."
 _ROTARY = "turn queries and keys before the call: rotary = Rotary(width); attend(rotary(q), rotary(k), v)."
@@ -153,7 +153,7 @@ ANSWERS = {
     "implementation": _BACKEND,
     "kernel_options": _BACKEND,
 }
-# Switches that ask for nothing where they are False.
+# Options that have no effect when False.
 SWITCHES = {
     "deterministic",
     "need_weights",
@@ -174,14 +174,14 @@ def translated(
     own: Sequence[str] = OWN,
     more: "dict[str, str] | None" = None,
 ) -> None:
-    """Puts what is given by torch's names into `call`, by ours; an error that says what to write for what is none.
+    """Translates torch's argument names into ours, in `call`; for unsupported ones the error says what to write.
 
-    What asks for nothing is taken, so that a call that was written for another library runs: attn_mask=None,
+    Options without effect are accepted, so that calls written for another library run: attn_mask=None,
     need_weights=False.
 
     call   the arguments by our own names, some of score, over, dropout
-    own    what the function takes
-    more   answers beside those above
+    own    the function's own arguments
+    more   further answers
     """
     answers = ANSWERS | (more or {})
     for name, value in given.items():
@@ -191,7 +191,7 @@ def translated(
             continue
         raise unknown_argument(who, name, own, answers, [x for x, means in MEANS.items() if means in call])
     if "enable_gqa" in given and "score" in call:
-        flag(given["enable_gqa"], who, "enable_gqa")  # keys of fewer heads are shared in any case
+        flag(given["enable_gqa"], who, "enable_gqa")  # key heads are broadcast in any case
     for name in ("is_causal", "causal"):
         if name in given and flag(given[name], who, name):
             call["over"] = _causal(who, name, call)
@@ -204,7 +204,7 @@ def translated(
 
 
 def _once(who: str, given: Mapping[str, Any], call: "dict[str, Any]", meant: str) -> list[str]:
-    """The name by which one of our arguments was given, if any; two are an error."""
+    """The synonym by which an argument was given, if any; two are an error."""
     if meant not in call:
         return []
     names = [one for one in given if MEANS.get(one) == meant and one != "enable_gqa" and given[one] is not None]
@@ -242,5 +242,5 @@ def _scaled(who: str, name: str, scale: Any, score: "str | Score") -> Score:
 
 @lru_cache(maxsize=64)
 def _scaled_dot(scale: float) -> ScaledDot:
-    """One object a scale, so that calls with it are planned once."""
+    """One object for each scale, so that the plan cache hits."""
     return ScaledDot(scale=scale)

@@ -1,4 +1,4 @@
-"""A bounded cache that evicts what was not used for longest, and admits a key the second time it is asked for."""
+"""A bounded LRU cache that admits a key at its second request."""
 
 from collections.abc import Hashable, Iterator
 from typing import Generic, TypeVar
@@ -15,12 +15,12 @@ class _Entry(Generic[V]):
 
 
 class LruCache(Generic[K, V]):
-    """`capacity` values by key; where there are more, the eighth that was not used for longest is evicted.
+    """`capacity` values by key; when full, the least recently used eighth is evicted.
 
-    A key is admitted when it is seen twice: decoding with a growing KV cache asks for a new one at every step, and must
-    push out nothing that is used again. Of keys seen once the last `candidates` are remembered, without a value.
-    An entry holds when it was used, so that a hit hashes its key once: to hash the key of a call takes a microsecond.
-    Single operations hold under threads; two threads may both make the value of a key, and the later one stays.
+    A key is admitted at its second request: decoding with a growing KV cache requests a new key at every step, which
+    must not evict reused entries. The last `candidates` keys requested once are remembered, without a value.
+    An entry holds its time of use, so that a hit hashes its key once: hashing the key of a call takes a microsecond.
+    Single operations are thread-safe; two threads may both compute the value of a key, and the later one stays.
     """
 
     def __init__(self, capacity: int = 1024, candidates: int = 256):
@@ -37,7 +37,7 @@ class LruCache(Generic[K, V]):
         return entry.value
 
     def admits(self, key: K) -> bool:
-        """Whether a value for this key is worth making: it was asked for before."""
+        """Whether to compute a value for this key: it was requested before."""
         if key in self._seen_once:
             self._seen_once.pop(key, None)
             return True

@@ -1,7 +1,7 @@
-"""Cache of what is made from tensors, keyed by their identity and version and held weakly.
+"""Cache of values derived from tensors, keyed by tensor identity and version, with weak references.
 
-A graph is sorted once although a layer is called with its raw edge_index again and again. The cache is bounded, evicts
-the least recently used, and is not used while torch traces.
+A graph is sorted once although a layer is called with its raw edge_index again and again. The cache is an LRU
+cache, and is bypassed while torch traces.
 """
 
 from collections import OrderedDict
@@ -21,7 +21,7 @@ _lock = RLock()
 
 
 def cached_by_tensor(tensors: tuple[Tensor, ...], name: Hashable, make: Callable[[], T]) -> T:
-    """make(), or its cached result for these tensors, if none of them changed since."""
+    """make(), or its cached result if none of these tensors changed in place."""
     if torch.compiler.is_compiling() or any(type(x) is not Tensor or x.is_inference() for x in tensors):
         return make()
     key = (name, tuple([(id(x), x._version) for x in tensors]))
@@ -33,7 +33,7 @@ def cached_by_tensor(tensors: tuple[Tensor, ...], name: Hashable, make: Callable
     made = make()
 
     def evict(_: object, made: dict[Hashable, object] = _entries, lock: RLock = _lock) -> None:  # type: ignore[assignment]
-        with lock:  # bound here: the module's names are gone when the interpreter leaves
+        with lock:  # bound as defaults: module globals are gone at interpreter exit
             made.pop(key, None)
 
     with _lock:

@@ -1,4 +1,4 @@
-"""Compositions: what a mechanism is made of, in parts of this library, and which backends run those parts."""
+"""Compositions: mechanisms as parts of this library, and the backends that run those parts."""
 
 from .since_2017 import COMPOSITIONS, RECURRENT, Composition, runs_on
 

@@ -1,7 +1,7 @@
-"""What mechanisms since 2017 are made of: the parts of each, as a call is written, and the backends that run them.
+"""Mechanisms since 2017: the parts of each, as a call is written, and the backends that run them.
 
-A composition is a sentence of parts and small calls of `attend` that have them: which backends run it is asked of
-these, so it follows from what parts and backends declare (`Backend.part_refusals`), whatever the machine. A recurrence
+A composition is a description and small calls of `attend` with its parts. Which backends run it follows from these
+calls by what parts and backends declare (`Backend.part_refusals`), on any machine. A recurrence
 runs as `linear_attend`, in chunks of torch operations on any device. `regard taxonomy --since 2017` and the table of
 docs/mechanisms/since_2017.md are made from this list.
 """
@@ -31,7 +31,7 @@ from ..structures import (
 )
 
 HEADS, N, D = 2, 4, 16
-RECURRENT = ("linear_attend",)  # no backend of attend: chunks of torch operations, on every device
+RECURRENT = ("linear_attend",)  # not a backend of attend: chunks of torch operations on any device
 GRID = (2, 2)
 
 
@@ -43,7 +43,7 @@ class Composition(NamedTuple):
 
     @property
     def backends(self) -> tuple[str, ...]:
-        """The names of those that run every call, in the order in which "auto" asks them."""
+        """The names of those that run every call, in the order of "auto"."""
         if not self.calls:
             return RECURRENT
         plans = [call() for call in self.calls]
@@ -122,7 +122,7 @@ COMPOSITIONS: dict[str, Composition] = {
         "ConvolvedDot over Causal, values of a group side by side, weights mixed, norm",
         (_call(lambda: ConvolvedDot(HEADS), widths=(D, 2 * D)),),
     ),
-    # pairs that data or grids choose
+    # selected pairs and grids
     "window": Composition("ScaledDot, over Causal(window=)", (_call(over=lambda: Causal(window=2)),)),
     "selected": Composition("ScaledDot, over Selected & Causal", (_call(over=_blocks(2)),)),
     "mixture_of_blocks": Composition("ScaledDot, over Selected.top_blocks & Causal", (_call(over=_blocks(2)),)),
@@ -178,6 +178,6 @@ COMPOSITIONS: dict[str, Composition] = {
 
 @cache
 def runs_on(name: str) -> tuple[str, ...]:
-    """The backends that run a mechanism; () where no composition says."""
+    """The backends that run a mechanism; () without a composition."""
     found = COMPOSITIONS.get(name)
     return () if found is None else found.backends

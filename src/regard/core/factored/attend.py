@@ -1,4 +1,4 @@
-"""The function: values summed by features of their keys, read by features of the queries, graph by graph."""
+"""factored_attend(): linear attention by feature products, within segments."""
 
 import math
 from collections.abc import Callable
@@ -33,10 +33,10 @@ def factored_attend(
 
     ids, count   (n,) the segment of each row, 0 to count - 1, in any order; one segment unless given
     own          (n,) what each row adds to its own weight
-    signed       whether a weight may be below 0; features that are never negative give weights that are none either
+    signed       whether weights may be negative; non-negative features give non-negative weights
 
     A row whose normaliser is 0 gives 0. Memory is O(n d d_v / 64 + count d d_v) beside the inputs. Katharopoulos et
-    al. 2020. With one segment, no `own` and no eps this is the score "linear_kernel" on features that are given.
+    al. 2020. With one segment, no `own` and no eps this is the score "linear_kernel" with precomputed features.
     """
     _check(q, k, v, ids, own)
     whole(count, "factored_attend", "count", 0)

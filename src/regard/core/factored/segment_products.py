@@ -1,6 +1,6 @@
 """q_i (sum_j k_j v_j^T) over the rows j of i's segment, in blocks of rows.
 
-The outer products of single rows would take n d d_v numbers. Rows of a segment stand together in blocks of at most
+The outer products of single rows would take n d d_v numbers. Rows of a segment are grouped into blocks of at most
 BLOCK, padded with zeros, so that each product is one of matrices and there is one state for each block and segment.
 """
 
@@ -24,7 +24,7 @@ def in_segments(q: Tensor, k: Tensor, v: Tensor, ids: Tensor | None, count: int)
 
 
 def _places(ids: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """(n,) where each row stands among the rows of all blocks; (blocks,) the segment of each block."""
+    """(n,) the slot of each row among all blocks; (blocks,) the segment of each block."""
     n, device = ids.shape[0], ids.device
     ids = ids.long()
     size = torch.zeros(count, dtype=torch.long, device=device).scatter_add_(0, ids, torch.ones_like(ids))
@@ -33,13 +33,13 @@ def _places(ids: Tensor, count: int) -> tuple[Tensor, Tensor]:
     rank = torch.empty_like(ids).scatter_(0, order, torch.arange(n, device=device)) - first[ids]
     needed = (size + BLOCK - 1) // BLOCK
     ends = needed.cumsum(0)
-    blocks = n // BLOCK + count  # as many as there can be: shapes do not depend on the values of ids
+    blocks = n // BLOCK + count  # an upper bound: shapes must not depend on the values of ids
     owner = torch.searchsorted(ends, torch.arange(blocks, device=device), right=True).clamp_max(max(0, count - 1))
     return ((ends - needed)[ids] + rank // BLOCK) * BLOCK + rank % BLOCK, owner
 
 
 def _spread(x: Tensor, place: Tensor, blocks: int) -> Tensor:
-    """(g, n, d) -> (blocks, g, BLOCK, d), zeros where no row stands."""
+    """(g, n, d) -> (blocks, g, BLOCK, d), zeros in empty slots."""
     g, _, d = x.shape
     wide = x.new_zeros(g, blocks * BLOCK, d).index_copy(1, place, x)
     return wide.unflatten(1, (blocks, BLOCK)).transpose(0, 1)

@@ -1,7 +1,7 @@
-"""A plan as kernels take it, flattened over batch and heads, and its rows cut into blocks that fit in memory.
+"""The lowered problem, flattened over batch and heads, and its rows in blocks that fit in memory.
 
-A block holds whole rows (all the keys that the structure lets them see), so that any alignment can be applied as it is
-defined; memory is O(rows x keys) for a fixed number of rows.
+A block holds whole rows (all keys that the structure allows), so that any alignment applies by its definition; memory
+is O(rows x keys) for a fixed number of rows.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ BLOCK_BUDGET = 1 << 19  # scores of a block: two megabytes in fp32
 
 @dataclass(frozen=True, eq=False)
 class Problem(Spec):
-    """All that a kernel needs besides the values: flattened over g = batch x heads."""
+    """The inputs of a kernel except the values, flattened over g = batch x heads."""
 
     score: Lowered
     align: Alignment
@@ -33,8 +33,8 @@ class Problem(Spec):
     dropout: float = 0.0
     seed: Tensor | None = None
     sample: bool = False
-    alpha: Tensor | None = None  # (g,), where entmax learns it
-    edge_value: EdgePart | None = None  # what each edge adds to the value of its source
+    alpha: Tensor | None = None  # (g,), of learned entmax
+    edge_value: EdgePart | None = None  # edge values, added to the value of the source
 
     @property
     def g(self) -> int:
@@ -53,7 +53,7 @@ class Problem(Spec):
         return self.score.core.a.device
 
     def in_full_precision(self) -> "Problem":
-        """Half-precision tensors as fp32: statistics and sums are never kept in 16 bits."""
+        """Half-precision tensors as fp32: statistics and sums are never accumulated in 16 bits."""
 
         def widen(x: Tensor) -> Tensor:
             return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
@@ -64,7 +64,7 @@ class Problem(Spec):
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Some rows of some heads, with the columns they may see."""
+    """Some rows of some heads, with the columns they may attend."""
 
     slab: slice
     rows: Index
@@ -73,7 +73,7 @@ class Block:
 
     @property
     def ids(self) -> Tensor | None:
-        """(r, c) the edge of each pair, -1 where a row has no more."""
+        """(r, c) the edge of each pair, -1 for padding."""
         return None if self.tile.edge is None else self.tile.edge[0]
 
     @property

@@ -1,6 +1,6 @@
 """Evaluating a plan block by block: the scores, states and weights of some rows at a time, and their gradients.
 
-This is the arithmetic that the chunked backend and every lazy map share; `blocks.py` says what a block is.
+This is the arithmetic that the chunked backend and every lazy map share; see `blocks.py`.
 """
 
 import torch
@@ -13,7 +13,7 @@ from .score_kernels import Grads, Index, add_rows
 
 
 def allowed(problem: Problem, block: Block) -> Tensor | None:
-    """(g or 1, r, c), with a feature axis where weights have one."""
+    """(g or 1, r, c), with a feature axis for feature-wise weights."""
     keep = problem.structure.allowed(block.tile)
     if keep is not None and problem.score.features is not None:
         keep = keep.unsqueeze(1)
@@ -57,7 +57,7 @@ def scores(problem: Problem, block: Block, trail: list[Tensor] | None = None, ma
 
 
 def row_context(problem: Problem, block: Block) -> RowContext:
-    """What the alignment needs of a block besides its scores."""
+    """The inputs of an alignment other than the scores."""
     noise = None
     if problem.sample and problem.seed is not None and problem.align.samples:
         noise = block.tile.gumbel(problem.seed)
@@ -69,25 +69,25 @@ def row_context(problem: Problem, block: Block) -> RowContext:
 def with_sink(
     problem: Problem, block: Block, s: Tensor, context: RowContext, peak: Tensor | None = None
 ) -> tuple[Tensor, RowContext]:
-    """The row with its sink as one more column, where there is one; `peak` (g, [F,] r) is what s is less already."""
+    """Appends the sink, if any, as a column; `peak` (g, [F,] r) has already been subtracted from s."""
     sink = problem.score.sink
     if sink is None:
         return s, context
     column = sink[block.slab].to(s.dtype).reshape((-1,) + (1,) * (s.ndim - 1)).expand(*s.shape[:-1], 1)
     column = column if peak is None else column - peak[..., None]
     noise = context.noise
-    if noise is not None:  # the sink is drawn like any other key
+    if noise is not None:  # the sink is sampled like any other key
         assert problem.seed is not None
         own = block.tile.gumbel_of_sink(problem.seed)
         own = own if problem.score.features is None else own.unsqueeze(1)
         noise = torch.cat([noise, own.expand(*noise.shape[:-1], 1)], -1)
     assert context.key is not None
-    key = torch.nn.functional.pad(context.key, (0, 1), value=-2)  # a key that no index names
+    key = torch.nn.functional.pad(context.key, (0, 1), value=-2)  # not a valid index
     return torch.cat([s, column], -1), context._replace(noise=noise, key=key)
 
 
 def peak_of(problem: Problem, block: Block, s: Tensor) -> Tensor:
-    """(g, [F,] r): the largest score of each whole row, its sink's too; 0 of an empty row."""
+    """(g, [F,] r): the maximum of each whole row, sink included; 0 for an empty row."""
     if s.shape[-1] == 0:
         return s.new_zeros(s.shape[:-1])
     peak = with_sink(problem, block, s, row_context(problem, block))[0].amax(-1)
@@ -95,13 +95,13 @@ def peak_of(problem: Problem, block: Block, s: Tensor) -> Tensor:
 
 
 def row_state(problem: Problem, block: Block, s: Tensor, peak: Tensor | None = None) -> RowState:
-    """The state of whole rows; of scores less their peak where one is given."""
+    """The state of whole rows; of scores minus `peak` if given."""
     full, context = with_sink(problem, block, s, row_context(problem, block), peak)
     return _without_empty_rows(problem, s, problem.align.state(full, context))
 
 
 def state_and_weights(problem: Problem, block: Block, s: Tensor) -> tuple[RowState, Tensor, Tensor]:
-    """State and weights of a block of whole rows, made at once, and the scores: both with a sink as the last column."""
+    """State, weights and scores of a block of whole rows; weights and scores have the sink as the last column."""
     full, context = with_sink(problem, block, s, row_context(problem, block))
     state, w = problem.align.state_and_weights(full, context)
     if problem.score.sink is not None:
@@ -115,7 +115,7 @@ def _without_keys(s: Tensor) -> Tensor:
 
 
 def _without_empty_rows(problem: Problem, s: Tensor, state: RowState) -> RowState:
-    """A row without a key stays empty, whatever its sink."""
+    """Rows without a key stay empty, also with a sink."""
     if problem.score.sink is None:
         return state
     empty, index = _without_keys(s), state.index
@@ -146,7 +146,7 @@ def weights(problem: Problem, block: Block, s: Tensor, state: RowState) -> Tenso
 
 
 def whole_weights(problem: Problem, block: Block, s: Tensor, state: RowState) -> tuple[Tensor, Tensor, RowContext]:
-    """Weights of a block of whole rows with their sink as the last column, the scores like them, what is context."""
+    """Weights and scores of a block of whole rows, with the sink as the last column, and the context."""
     full, context = with_sink(problem, block, s, row_context(problem, block))
     return problem.align.weights_of_rows(full, state, context), full, context
 
@@ -158,7 +158,7 @@ def put(total: Tensor, block: Block, value: Tensor, extra: int = 0) -> None:
 
 
 def scaled(problem: Problem, block: Block, w: Tensor, dropout: bool = True) -> Tensor:
-    """Weights times their known factors."""
+    """Weights times factor and dropout mask."""
     for part in (factor(problem, block), dropped(problem, block) if dropout else None):
         w = w if part is None else w * part
     return w
@@ -176,7 +176,7 @@ def dropped(problem: Problem, block: Block) -> Tensor | None:
     """0 or 1 / (1 - p) for each pair, the same for every feature."""
     if problem.dropout == 0.0 or problem.seed is None:
         return None
-    seed = problem.seed + 1  # apart from the stream that sampling draws from
+    seed = problem.seed + 1  # a stream separate from that of sampling
     mask = (block.tile.uniform(seed) >= problem.dropout) / (1 - problem.dropout)
     return mask.unsqueeze(1) if problem.score.features is not None else mask
 
@@ -213,7 +213,7 @@ def average_vjp(problem: Problem, block: Block, w: Tensor, v: Tensor, dout: Tens
 
 
 def _values(problem: Problem, block: Block, v: Tensor) -> Tensor:
-    """The values of a block, (g, c, d_v), or (g, r, c, d_v) with what their edges add."""
+    """The values of a block, (g, c, d_v), or (g, r, c, d_v) with edge values added."""
     values = v[block.slab][:, block.cols]
     if problem.edge_value is None or block.ids is None:
         return values
@@ -247,7 +247,7 @@ def _key_bias_vjp(bias: Tensor, block: Block, ds: Tensor, grads: Grads) -> None:
 
 
 def weights_with_gradient(problem: Problem, block: Block, dropout: bool = False) -> Tensor:
-    """Weights of whole rows of all heads by the definition, differentiable with respect to the plan's tensors."""
+    """Weights of whole rows of all heads by the reference, differentiable with respect to the plan's tensors."""
     s, keep = scores(problem, block, mask=False), allowed(problem, block)
     keep = open_pairs(s, keep) if problem.align.uses_scores else keep
     full, context = with_sink(problem, block, s, row_context(problem, block))

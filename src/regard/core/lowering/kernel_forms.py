@@ -1,13 +1,13 @@
-"""How kernels know the parts of a plan: declared by each class once (`kernel_form`), read by every backend.
+"""Kernel forms of the parts of a plan: declared by each class (`kernel_form`), read by every backend.
 
     w_ij = g_ij f(s_ij - tau_i)                 an alignment: f, and which keys of a row it runs over
     s_ij = scale a_i . b_j                      a core: a dot product, or a sum over act(a_iw + b_jw) or act(a_iw b_jw)
-    act(x) = linear x + bend |x|                an activation that is straight on both sides of 0; or tanh, or -x^2/2
-    s' = bound tanh(s / bound)                  a modifier; or s' = s + a number of the pair
+    act(x) = linear x + bend |x|                a piecewise linear activation with its kink at 0; or tanh, or -x^2/2
+    s' = bound tanh(s / bound)                  a modifier; or s' = s + bias of the pair
     i - left <= j <= i + right, j < length      a structure: bounds, lengths, a mask of keys, segments, a moving window
 
-Each form has a family, the name by which a backend says what it runs (`support.Support`). A part without a form runs
-on the backends that have no kernels.
+Each form has a family, the name by which backends declare support (`support.Support`). Parts without a form run on
+backends without kernels.
 """
 
 from typing import NamedTuple
@@ -15,11 +15,11 @@ from typing import NamedTuple
 from torch import Tensor
 
 EXPONENTIAL, SIGMOID, POSITIVE_PART, SQUARE, POWER = range(5)  # f; the last three with tau the root of sum_j w_ij = 1
-ALL_KEYS, BEST_KEYS, ONE_KEY = range(3)  # the keys of a row that may weigh something
+ALL_KEYS, BEST_KEYS, ONE_KEY = range(3)  # the keys of a row that may have weight
 DOT, TANH, KINKED, ABSOLUTE, HALF_SQUARE = range(5)  # slope at 0: KINKED that of the negative side, ABSOLUTE none
 NO_BOUND = 1 << 30  # of left and right
 
-CORES = ("dot products", "tanh", "leaky ReLU", "|x|", "-x^2/2")  # by code, as families say them
+CORES = ("dot products", "tanh", "leaky ReLU", "|x|", "-x^2/2")  # by code, as in families
 SOFT_CAP, PAIR_BIAS = "soft cap", "a number for each pair"  # families of modifiers
 # Families of structures.
 ALL_PAIRS, CAUSAL, WINDOW, PADDING = "all pairs", "causal", "windows", "padding"
@@ -28,7 +28,7 @@ PREDICTED_WINDOW, EDGE_LIST = "predicted windows", "edges"
 
 
 class AlignmentForm(NamedTuple):
-    """An alignment as kernels know it."""
+    """Kernel form of an alignment."""
 
     family: str
     function: int
@@ -40,9 +40,9 @@ class AlignmentForm(NamedTuple):
 
 
 class CoreForm(NamedTuple):
-    """A core as kernels know it: s_ij = scale a_i . b_j, or sum_w readout_w act(a_iw + b_jw).
+    """Kernel form of a core: s_ij = scale a_i . b_j, or sum_w readout_w act(a_iw + b_jw).
 
-    weights  how many numbers a pair has: "one" score; "each" hidden unit its own; "mixed" by a readout matrix
+    weights  scores of a pair: "one"; "each" hidden unit its own; "mixed" by a readout matrix
     """
 
     code: int
@@ -62,14 +62,14 @@ class CoreForm(NamedTuple):
 
 
 class ModifierForm(NamedTuple):
-    """A pointwise modifier as kernels know it: SOFT_CAP, s' = bound tanh(s / bound), or PAIR_BIAS."""
+    """Kernel form of a pointwise modifier: SOFT_CAP, s' = bound tanh(s / bound), or PAIR_BIAS."""
 
     family: str
     bound: float = 0.0
 
 
 class StructureForm(NamedTuple):
-    """A structure, fitted to a call, as kernels know it: the pairs for which all that is given here holds."""
+    """Kernel form of a structure fitted to a call: the pairs that satisfy all conditions given here."""
 
     family: str
     left: int = NO_BOUND  # i - left <= j
@@ -94,17 +94,17 @@ ACTIVATIONS = {
 
 
 def activation_form(name: str, slope: float = 0.0) -> CoreForm | None:
-    """Of a pair with this activation; None where kernels have no code for it."""
+    """The form of a pair core with this activation; None without kernel code."""
     if name == "leaky_relu":
         return CoreForm(KINKED, (1 + slope) / 2, (1 - slope) / 2, slope)
     return ACTIVATIONS.get(name)
 
 
 def core_families(codes: "tuple[int, ...]", join: str = "add", weights: str = "one") -> tuple[str, ...]:
-    """The families of cores with these codes."""
+    """Families of the cores with these codes."""
     return tuple(CoreForm(code, join=join, weights=weights).family for code in codes)
 
 
 def listed(names: "tuple[str, ...] | list[str]") -> str:
-    """As a sentence says them: "softmax, top-k and sigmoid"."""
+    """A list in words: "softmax, top-k and sigmoid"."""
     return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)

@@ -3,7 +3,7 @@
 Philox-4x32-10 (Salmon et al. 2011). One call of the generator gives four 32-bit words, which serve four
 neighbouring columns: counter = (column // 4, row, head, batch), word = column % 4; on edges
 counter = (edge id, 0, head // 4, batch), word = head % 4, and for a row's sink (row, 1, head // 4, batch).
-Nothing is stored; whoever knows the seed can draw any tile again, in any order, on any device (`Tile.uniform`).
+Nothing is stored: any tile can be regenerated from the seed, in any order, on any device (`Tile.uniform`).
 """
 
 from numbers import Integral
@@ -36,7 +36,7 @@ def philox(seed: Tensor, c0: Tensor, c1: Tensor, c2: Tensor, c3: Tensor) -> tupl
 
 
 def check_seed(seed: int | Tensor | None) -> None:
-    """64 bits are what Philox takes as its key, so a seed is what int64 holds."""
+    """Checks that a seed fits int64, since Philox takes a 64-bit key."""
     if seed is None or isinstance(seed, torch.SymInt):
         return
     if isinstance(seed, Tensor):

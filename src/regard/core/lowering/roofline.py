@@ -1,4 +1,4 @@
-"""The least time a plan can take: what its pairs need of the unit that limits it, by the rates of a device.
+"""Roofline bound of a plan: the time of its limiting unit at the peak rates of a device.
 
     dot and softmax         max(2 P (d + d_v) / products, P / specials)
     tanh of a pair          P d / 2 specials (two fractions share a reciprocal), or 3 P d / simples
@@ -10,7 +10,7 @@
     backward, dot           2 P (3 d + 2 d_v) / products: scores again, the gradients of weights, values, queries, keys
     backward, pairs         7 P d / simples for tanh, 5 otherwise: the sum again, its slope, three gradients
 
-P counts the pairs that causality and windows leave. Products of 16 bits run on tensor cores, of 32 bits they do not.
+P is the number of pairs under causal and window structures. 16-bit products run on tensor cores, 32-bit ones do not.
 Rates are an H200's: 132 multiprocessors at 1.98 GHz; the rate of products is measured.
 """
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Rates:
-    """Of a device, a second: products in 16 bits (FLOP), lane operations, special functions, bytes of memory."""
+    """Peak rates of a device, per second: 16-bit products (FLOP), lane operations, special functions, bytes."""
 
     products: float
     simples: float
@@ -43,14 +43,14 @@ RATES = {"H200": Rates(7.9e14, 3.35e13, 4.18e12, 4.8e12)}
 
 @dataclass(frozen=True)
 class Bound:
-    """Nothing that does this is faster: seconds, and what limits it."""
+    """A lower bound of the time: seconds, and the limiting unit."""
 
     seconds: float
     by: str
 
 
 def rates_of(device: torch.device) -> Rates | None:
-    """Peak rates of a device in the table; None of others, CPUs among them."""
+    """Peak rates of a device; None if not in the table, as for CPUs."""
     if device.type != "cuda":
         return None
     name = torch.cuda.get_device_name(device)
@@ -58,7 +58,7 @@ def rates_of(device: torch.device) -> Rates | None:
 
 
 def open_pairs(over: Structure, n: int, m: int) -> int:
-    """Pairs of one head that causality and windows leave; other structures are counted as if they left all."""
+    """Pairs of one head under causal and window structures; other structures count as full."""
     row = torch.arange(n)
     first, last = torch.zeros_like(row), torch.full_like(row, m - 1)
     for part in over.parts():
@@ -69,7 +69,7 @@ def open_pairs(over: Structure, n: int, m: int) -> int:
 
 
 def bound(plan: "Plan", rates: Rates) -> Bound:
-    """The largest of what each unit needs for the forward."""
+    """The bound of the forward: the maximum over units."""
     score, d_v = plan.problem.score, plan.v.shape[-1]
     core = score.core
     d = core.a.shape[-1]
@@ -95,9 +95,9 @@ def bound(plan: "Plan", rates: Rates) -> Bound:
 
 
 def backward_bound(plan: "Plan", rates: Rates) -> Bound | None:
-    """The largest of what each unit needs for the gradients of queries, keys and values.
+    """The bound of the gradients of queries, keys and values: the maximum over units.
 
-    None where it depends on the numbers: sparse weights need only the pairs that hold any.
+    None if it depends on the data: sparse alignments need only pairs with weight.
     """
     score, d_v = plan.problem.score, plan.v.shape[-1]
     core = score.core
@@ -118,7 +118,7 @@ def backward_bound(plan: "Plan", rates: Rates) -> Bound | None:
 
 
 def _is_sparse(plan: "Plan") -> bool:
-    """Whether tau is a root, for which scores are walked over twice."""
+    """Whether tau is a root, which takes two passes over the scores."""
     form = plan.align.kernel_form()
     return form is not None and form.function >= POSITIVE_PART and plan.align.simplex
 

@@ -1,10 +1,10 @@
-"""Cores whose score of a pair depends on other pairs of its row, or of rows before it.
+"""Cores whose score of a pair depends on other pairs of its row or of earlier rows.
 
     ContextualCore   s_ij = scale a_i . b_j + a_i . table[p_ij],   p_ij = sum_{l = j..i} sigmoid(scale a_i . b_l)
     ConvolvedCore    s_ij = sum_{x, y} kernel_xy scale a_{i-x} . b_{j-y},   over pairs with j - y <= i - x
 
 Any tile follows from queries and keys: a tile of the first reads all keys of its rows, of the second a margin around
-it. Query i stands at key i + shift. Tensors are flattened as in `score_kernels`.
+it. Query i is at key position i + shift. Tensors are flattened as in `score_kernels`.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from .serialization import Spec
 
 @dataclass(frozen=True, eq=False)
 class ContextualCore(Spec):
-    """Contextual positions (CoPE): table (g, positions, w), between whose rows a position is interpolated."""
+    """Contextual positions (CoPE): table (g, positions, w), interpolated at fractional positions."""
 
     a: Tensor
     b: Tensor
@@ -50,7 +50,9 @@ class ContextualCore(Spec):
         dread = torch.zeros_like(read)
         _add_along(dread, seen.low, whole * (1 - seen.part))
         _add_along(dread, seen.high, whole * seen.part)
-        whole += dposition.cumsum(-1) * seen.gates * (1 - seen.gates)  # a key's gate counts for all keys before it
+        whole += (
+            dposition.cumsum(-1) * seen.gates * (1 - seen.gates)
+        )  # a key's gate enters the positions of all earlier keys
         grads.of(self.a)[slab, rows] += self.scale * (whole @ b) + dread @ table
         grads.of(self.b)[slab] += self.scale * (whole.transpose(-1, -2) @ a)
         grads.of(self.table)[slab] += dread.transpose(-1, -2) @ a
@@ -91,7 +93,7 @@ class ConvolvedCore(Spec):
         for x in range(deep + 1):
             line, dline = wide.index_select(-2, at + (deep - x)), dwide.new_zeros(*ds.shape[:-1], wide.shape[-1])
             for y in range(first, last + 1):
-                moved = by + (last - y)  # no two columns of a tile meet in one
+                moved = by + (last - y)  # distinct for the columns of a tile
                 dkernel[..., x, y - first] = (ds * line.index_select(-1, moved)).sum((-1, -2))
                 dline[..., moved] += kernel[..., x, y - first, None, None] * ds
             dwide[..., at + (deep - x), :] += dline
@@ -101,7 +103,7 @@ class ConvolvedCore(Spec):
         grads.of(self.kernel)[slab] += dkernel
 
     def _margins(self, rows: Index, cols: Index) -> tuple[Tensor, slice, Tensor, slice]:
-        """Places of rows and columns, and the ranges of queries and keys that their scores are made of."""
+        """Indices of rows and columns, and the ranges of queries and keys that their scores depend on."""
         first, last = margins(self.kernel)
         at, by = _places(rows, self.a), _places(cols, self.b)
         before, beside = slice(0, self.a.shape[1]), slice(0, self.b.shape[1])
@@ -138,7 +140,7 @@ def contextual(a: Tensor, b: Tensor, table: Tensor, scale: float, place: Tensor)
 
 
 class _Positions(NamedTuple):
-    """Of scores (..., r, m): gates; the rows of the table that a position stands between, and how far along."""
+    """For scores (..., r, m): gates; the table rows around a position, and its fraction between them."""
 
     gates: Tensor
     low: Tensor

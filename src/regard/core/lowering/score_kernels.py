@@ -1,13 +1,13 @@
-"""Cores: the few ways a score is computed from two sets of vectors. Every score lowers to one of them.
+"""Cores: the normal forms of scores. Every score lowers to one of them.
 
     Dot      s_ij = scale * a_i . b_j
     Pair     s_ij = sum_w readout_w act(a_iw + b_jw)        (or a_iw * b_jw); readout a vector, a matrix, or none
     OpaqueCore   a user's own score, called on pairs of slices
 
-A core gives any tile of scores and carries a gradient of that tile back to its tensors, so no backend needs more.
+A core computes any tile of scores and its vector-Jacobian product, which is all that a backend needs.
 Tensors are flattened: a (g, n, w), b (g, m, w), with g = batch x heads. A tile is (g, r, c), or (g, F, r, c) where
-weights are feature-wise. Keys are a slice, or an index (r, c) that gives each query keys of its own (edges); `ids`
-(r, c) then names the edge of each, whose own part may join its key.
+weights are feature-wise. Keys are a slice, or an index (r, c) with separate keys for each query (edges); `ids`
+(r, c) are then the edge ids, for edge keys.
 """
 
 from collections.abc import Callable
@@ -22,17 +22,17 @@ from .kernel_forms import DOT, CoreForm, activation_form
 from .serialization import Spec
 
 Index = slice | Tensor
-PAIR_BUDGET = 1 << 18  # elements of a pair tile: a megabyte in fp32, so that it stays in the cache of one core
+PAIR_BUDGET = 1 << 18  # elements of a pair tile: 1 MiB in fp32, fits the cache of a core
 
 
 class Grads:
-    """Gradients of a plan's tensors, gathered tile by tile."""
+    """Gradients of a plan's tensors, accumulated tile by tile."""
 
     def __init__(self) -> None:
         self._sums: dict[int, Tensor] = {}
 
     def of(self, tensor: Tensor) -> Tensor:
-        """The running sum for a tensor, zeros at first; add to it in place."""
+        """The accumulator for a tensor, initially zero; add to it in place."""
         total = self._sums.get(id(tensor))
         if total is None:
             low = tensor.dtype in (torch.float16, torch.bfloat16)  # accumulators are fp32 or better
@@ -63,7 +63,7 @@ def add_rows(total: Tensor, slab: slice, index: Index, value: Tensor) -> None:
 
 @dataclass(frozen=True, eq=False)
 class EdgePart(Spec):
-    """What an edge adds to the key (or the value) of its source: b_j + x_e, or b_j * x_e with join="mul".
+    """Edge keys (or values), joined with those of the source: b_j + x_e, or b_j * x_e with join="mul".
 
     x (g, E, w), a row for each edge id.
     """
@@ -74,7 +74,7 @@ class EdgePart(Spec):
     join: str = "add"
 
     def take(self, slab: slice, ids: Tensor) -> Tensor:
-        """(g, r, c, w); what pads a row repeats its first edge, so that an edge's NaN stays with its target."""
+        """(g, r, c, w); padding repeats the row's first edge, so that an edge's NaN reaches its target only."""
         return self.x[slab][:, self._rows(ids)]
 
     @staticmethod
@@ -82,11 +82,11 @@ class EdgePart(Spec):
         return ids.where(ids >= 0, ids[:, :1]).clamp_min(0)
 
     def on(self, b: Tensor, slab: slice, ids: Tensor) -> Tensor:
-        """b (g, r, c, w) with the edges' part."""
+        """b (g, r, c, w) joined with the edge part."""
         return b + self.take(slab, ids) if self.join == "add" else b * self.take(slab, ids)
 
     def vjp(self, b: Tensor, slab: slice, ids: Tensor, d: Tensor, grads: Grads) -> Tensor:
-        """The gradient of b, from that of what `on` gave."""
+        """The gradient of b, from the gradient of the result of `on`."""
         add_rows(grads.of(self.x), slab, self._rows(ids), d if self.join == "add" else d * b)
         return d if self.join == "add" else d * self.take(slab, ids)
 
@@ -137,7 +137,7 @@ class PairCore(Spec):
     """s_ij = sum_w readout_w act(a_iw + b_jw), or act(a_iw * b_jw) with join="mul".
 
     readout (g, w): scalar weights. (g, w, F): feature-wise, F features. None: feature-wise, each w its own feature.
-    A number weighs all w alike: a plain sum, which torch adds in pairs and so more exactly than a product with ones.
+    A number: equal weights, a plain sum, which torch adds pairwise and so more accurately than a product with ones.
     """
 
     formerly = ("Pair",)
@@ -159,13 +159,13 @@ class PairCore(Spec):
         return self.readout.shape[-1] if self.readout.ndim == 3 else None
 
     def kernel_form(self) -> CoreForm | None:
-        """Of the activation, of how a and b are joined and read; None where kernels have no code for the activation."""
+        """Kernel form of activation, join and readout; None if kernels have no code for the activation."""
         form = activation_form(self.act, self.slope)
         weights = "one" if self.features is None else "each" if self.readout is None else "mixed"
         return None if form is None else form._replace(join=self.join, weights=weights)
 
     def readout_vectors(self) -> Tensor:
-        """(g, w), of scores that are one number a pair: a number, or each head's vector."""
+        """(g, w), the readout of scalar scores: a number, or a vector for each head."""
         assert self.readout is not None
         if isinstance(self.readout, Tensor):
             return self.readout
@@ -200,7 +200,7 @@ class PairCore(Spec):
         return pieces[0] if len(pieces) == 1 else torch.cat(pieces, -1)
 
     def _column_tiles(self, a: Tensor, b: Tensor) -> list[slice]:
-        if torch.compiler.is_compiling():  # what is cut by a length is compiled for that length
+        if torch.compiler.is_compiling():  # cutting by a length would specialise the graph
             return [slice(None)]
         columns = b.shape[-2]
         step = max(1, PAIR_BUDGET // max(1, a.shape[0] * a.shape[1] * a.shape[2]))
@@ -232,7 +232,7 @@ class PairCore(Spec):
         keys_vjp(self, slab, cols, ids, db, grads)
 
     def _read_vjp(self, ds: Tensor, hidden: Tensor, slab: slice, grads: Grads) -> Tensor:
-        """The gradient of hidden (g, r, c, w), but for a readout (g, w): that factor is left to the sums at the end."""
+        """The gradient of hidden (g, r, c, w), without the factor of a readout (g, w), applied at the end."""
         if self.readout is None:
             return ds.permute(0, 2, 3, 1)
         if isinstance(self.readout, float):
@@ -252,7 +252,7 @@ class PairCore(Spec):
 
 
 def joined_keys(core: "DotCore | PairCore | OpaqueCore", slab: slice, cols: Index, ids: Tensor | None) -> Tensor:
-    """The keys of a tile, (g, c, w), or (g, r, c, w) with what their edges add."""
+    """The keys of a tile, (g, c, w), or (g, r, c, w) with edge keys joined."""
     b = core.b[slab][:, cols]
     return b if core.edge is None or ids is None else core.edge.on(b, slab, ids)
 
@@ -260,7 +260,7 @@ def joined_keys(core: "DotCore | PairCore | OpaqueCore", slab: slice, cols: Inde
 def keys_vjp(
     core: "DotCore | PairCore | OpaqueCore", slab: slice, cols: Index, ids: Tensor | None, d: Tensor, grads: Grads
 ) -> None:
-    """From the gradient of `joined_keys` to those of the keys and of the edges' part."""
+    """Backward of `joined_keys`: gradients of the keys and of the edge part."""
     if core.edge is not None and ids is not None:
         d = core.edge.vjp(core.b[slab][:, cols], slab, ids, d, grads)
     add_rows(grads.of(core.b), slab, cols, d)
@@ -271,7 +271,7 @@ def _columns(b: Tensor, part: slice) -> Tensor:
 
 
 class OpaqueCore:
-    """A user's own score, called on slices: s = score(q[rows], k[cols]). Gradients by torch, tile by tile.
+    """A user-defined score, called on slices: s = score(q[rows], k[cols]). Gradients by autograd, tile by tile.
 
     q (g, n, d) and k (g, m, d) are flattened; `heads` restores (batch, heads, ...) so that per-head parameters work.
     """
@@ -288,7 +288,7 @@ class OpaqueCore:
         self.score, self.a, self.b, self.heads, self.features, self.edge = score, q, k, heads, features, edge
         self.parameters = [p for p in score.parameters() if p.requires_grad] if isinstance(score, nn.Module) else []
 
-    most_rows = 64  # of a block: how much memory a score takes for each pair is not known
+    most_rows = 64  # of a block: the memory that a score takes for each pair is unknown
 
     def scores(self, slab: slice, rows: Index, cols: Index, ids: Tensor | None = None) -> Tensor:
         first, last = slab.start // self.heads * self.heads, -(-slab.stop // self.heads) * self.heads

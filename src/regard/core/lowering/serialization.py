@@ -1,8 +1,8 @@
 """Serialization of a plan for a custom operator: a string of constants and a list of tensors.
 
-`torch.compile` and `torch.export` see one operator with tensor inputs; the string says how the plan is rebuilt from
-them. Every part of a plan (structure, core, modifier, alignment) is a `Spec`: it names its fields, and is rebuilt from
-them without running its constructor.
+`torch.compile` and `torch.export` see one operator with tensor inputs; the string describes how to rebuild the plan
+from them. Every part of a plan (structure, core, modifier, alignment) is a `Spec`: it lists its fields, and is rebuilt
+from them without running its constructor.
 """
 
 import ast
@@ -21,7 +21,7 @@ class Spec:
     """
 
     kept: ClassVar[tuple[str, ...]] = ()
-    formerly: ClassVar[tuple[str, ...]] = ()  # names that exported programs of earlier versions have for this class
+    formerly: ClassVar[tuple[str, ...]] = ()  # names of this class in exported programs of earlier versions
     _classes: ClassVar[dict[str, type["Spec"]]] = {}
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -37,9 +37,9 @@ class Spec:
 
 
 class Parts:
-    """The tensors and numbers of a plan, in the order in which `encode` met them.
+    """The tensors and numbers of a plan, in the order of `encode`.
 
-    Numbers stand apart from the text because sizes and scales may be symbols while a graph is being traced.
+    Numbers are separate from the text because sizes and scales may be symbolic while tracing.
     """
 
     def __init__(self, tensors: list[Tensor], ints: list[int], floats: list[float]):
@@ -64,7 +64,7 @@ def encode(value: Any, parts: Parts) -> str:
         return "['" + type(value).__name__ + "'" + "".join([", " + part for part in inner]) + "]"
     if isinstance(value, tuple):
         return "(" + "".join([encode(part, parts) + ", " for part in value]) + ")"
-    raise TypeError(f"{type(value).__name__} cannot cross into an operator.")
+    raise TypeError(f"{type(value).__name__} cannot be serialized for an operator.")
 
 
 def decode(text: str, parts: Parts) -> Any:
@@ -88,7 +88,7 @@ def _rebuild(node: Any, parts: Parts) -> Any:
         if isinstance(made, nn.Module):
             nn.Module.__init__(made)
         written = len(node) - 1
-        later = [name for name in cls.kept[written:] if not hasattr(cls, name)]  # fields that came later have defaults
+        later = [name for name in cls.kept[written:] if not hasattr(cls, name)]  # newer fields have defaults
         if written > len(cls.kept) or later:
             raise ValueError(f"{cls.__name__} was written with {written} fields, this version has {len(cls.kept)}.")
         for name, part in zip(cls.kept[:written], node[1:], strict=True):

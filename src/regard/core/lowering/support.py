@@ -1,4 +1,4 @@
-"""What the kernels of a backend run: the families of forms that they have code for.
+"""Support table of a backend's kernels: the families of forms that they have code for.
 
 Dispatch, refusals and the tables of docs/backends.md follow from this and from what scores, modifiers, alignments and
 structures declare of themselves (`kernel_forms`): a new one that declares a form runs wherever its family does.
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from ..plan import Plan
     from ..scores.score import Lowered
 
-EVERY_DENSE = ("every one but edges",)  # of backends that ask a structure for its pairs, not for its form
+EVERY_DENSE = ("every one but edges",)  # of backends that use a structure's pairs, not its form
 NO_TRANSFORMS = (
     "It does not run under vmap, forward-mode derivatives and the other transforms of torch.func: "
     'backend="reference" does.'
 )
-# What a lowered score may hold beside its core and modifiers.
+# Further terms of a lowered score.
 KEY_BIAS, FEATURE_KEY_BIAS, ROW_BIAS, SINK = "biases of keys", "biases of keys by feature", "biases of rows", "sinks"
 
 
@@ -34,7 +34,7 @@ class Support:
     terms: tuple[str, ...] = ()
 
     def refusals(self, plan: "Plan") -> list[str]:
-        """Why a plan is not run, as sentences; the score is lowered where nothing else is in the way."""
+        """Reasons not to run a plan, as sentences; the score is lowered only if nothing else refuses."""
         why = self.alignment_refusals(plan) + self.structure_refusals(plan)
         return why or self.score_refusals(plan.problem.score)
 
@@ -72,7 +72,7 @@ class Support:
 
 
 def terms_of(score: "Lowered") -> list[str]:
-    """What a lowered score holds beside its core and modifiers."""
+    """The terms of a lowered score other than core and modifiers."""
     by_feature = score.key_bias is not None and score.key_bias.ndim == 3
     held = {
         KEY_BIAS: score.key_bias is not None and not by_feature,
@@ -84,7 +84,7 @@ def terms_of(score: "Lowered") -> list[str]:
 
 
 def called(plan: "Plan") -> str:
-    """The alignment of a plan as a refusal names it, with the family where its class has several."""
+    """The name of a plan's alignment in refusals, with the family if its class has several."""
     form, name = plan.align.kernel_form(), type(plan.align).__name__
     same = form is None or form.family.replace("-", "").lower() == name.lower()
     return name if same or form is None else f"{name} ({form.family})"

@@ -1,6 +1,6 @@
-"""A tile: which (batch, head, query, key) pairs are being looked at.
+"""A tile: (batch, head, query, key) indices of a block of pairs.
 
-Structures, pointwise modifiers and random draws are functions of these indices, never of a stored n x m tensor.
+Structures, pointwise modifiers and random numbers are functions of these indices, never of a stored n x m tensor.
 """
 
 from dataclasses import dataclass
@@ -75,11 +75,11 @@ class Tile:
         return 2**0.5 * torch.erfinv(2 * self.uniform(seed) - 1)
 
     def gumbel(self, seed: Tensor) -> Tensor:
-        """-log(-log U): the largest of score + noise is a draw from the softmax of the scores."""
+        """-log(-log U): the argmax of score + noise is a sample from the softmax of the scores."""
         return _gumbel(self.uniform(seed))
 
     def gumbel_of_sink(self, seed: Tensor) -> Tensor:
-        """(g, r, 1): the noise of one more key, column m; on edges, of the row, apart from every edge id."""
+        """(g, r, 1): the noise of one extra key, column m; on edges a counter of its own for each row."""
         if self.edge is None:
             column = self.query.new_full((1, 1, 1), self.m)
             return Tile(self.batch, self.head, self.query, column, self.n, self.m).gumbel(seed)

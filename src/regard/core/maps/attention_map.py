@@ -1,7 +1,7 @@
-"""Attention maps: what can be read of attention weights.
+"""Attention maps: reading attention weights.
 
-Most maps are lazy (`lazy.py`): they compute what is read. Some store their weights (`stored.py`). Reads that make other
-maps stand in files of their own and enlist by `operation`, so that this file imports none of them.
+Most maps are lazy (`lazy.py`): they compute weights on demand. Some store their weights (`stored.py`). Reads that
+return other maps are in files of their own and register by `operation`, so that this file imports none of them.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -26,13 +26,13 @@ _operations: dict[str, Callable[..., Any]] = {}
 
 
 def operation(function: F) -> F:
-    """A function of maps that a method below calls by its name."""
+    """Registers a function of maps that a method below calls by name."""
     _operations[function.__name__] = function
     return function
 
 
 class Strongest(NamedTuple):
-    """The largest weights of each row, falling: weight and key (..., H, [F,] n, k); on a graph also the caller's edge.
+    """The largest weights of each row, descending: weight and key (..., H, [F,] n, k); on graphs also the edge.
 
     Where a row has fewer, the weight is 0 and key and edge are -1; an added self-loop has an edge id of E + node.
     """
@@ -43,7 +43,7 @@ class Strongest(NamedTuple):
 
 
 class PerItem(tuple["Sequence[str]", ...]):
-    """Labels of an axis that differ by item of the batch: amap[b] has those of item b."""
+    """Labels of an axis for each item of the batch: amap[b] has those of item b."""
 
 
 # What readers of maps share among themselves: blocks of flattened heads, plans, the parts of a call.
@@ -85,13 +85,13 @@ INTERNAL = {
 class AttentionMap(Displayable):
     """Weights w (..., H, n, m), or (..., H, F, n, m) where they are feature-wise: row = attending, column = attended.
 
-    n, m             how many attend and are attended: rows and columns
+    n, m             number of rows (queries) and columns (keys)
     features         F of feature-wise weights, else None
-    rows, columns    what attends and what is attended, for people; None where they have no names
+    rows, columns    labels of queries and keys; None without labels
     site             where it was recorded: "encoder.layer.3.attention.self"
-    signed           whether weights may be below 0, as those of differences
+    signed           whether weights may be negative, as in differences
 
-    Subclasses give `band(rows, cols)`: weights (g, [F,] r, c) of flattened heads; everything else is built on it.
+    Subclasses give `band(rows, cols)`: weights (g, [F,] r, c) of flattened heads; all other reads use it.
     """
 
     internal = Displayable.internal | INTERNAL
@@ -106,14 +106,14 @@ class AttentionMap(Displayable):
         self.lead, self.n, self.m, self.slab = lead, n, m, slab
         self._pyramid: Pyramid | None = None
 
-    # what subclasses give
+    # implemented by subclasses
 
     def band(self, rows: "slice | Tensor", cols: "slice | Tensor") -> Tensor:
         """Weights (g, [F,] r, c) of this map's heads, detached."""
         raise TypeError(f"{type(self).__name__} has no band(rows, cols).")
 
     def allowed(self, rows: "slice | Tensor", cols: "slice | Tensor") -> Tensor:
-        """How many pairs the structure allows at each place, (g, r, c): 0 or 1, more where edges repeat."""
+        """Number of allowed pairs at each entry, (g, r, c): 0 or 1, more for repeated edges."""
         raise TypeError(f"{type(self).__name__} has no allowed(rows, cols).")
 
     def reach(self, rows: slice) -> tuple[int, int]:
@@ -121,34 +121,34 @@ class AttentionMap(Displayable):
         return 0, self.m
 
     def cells(self, cell: int) -> tuple[Tensor, Tensor, Tensor] | None:
-        """mass, peak and count of square cells, (g, rows, columns), where there is a faster way than the bands."""
+        """mass, peak and count of square cells, (g, rows, columns), or None if there is no fast way."""
         return None
 
     def within(self, places: Tensor, cell: int) -> Tensor | None:
-        """The weights (count, cell, cell) of cells at places (count, 3) = head, row and column, if there is a way."""
+        """Weights (count, cell, cell) of cells at (count, 3) = head, row, column; None if there is no fast way."""
         return None
 
     def narrowed(self, lead: tuple[int, ...], slab: slice) -> "AttentionMap":
         raise TypeError(f"{type(self).__name__} cannot be indexed.")
 
     def none(self) -> Tensor:
-        """No weights at all, in the type and on the device of those that there are."""
+        """An empty tensor with the dtype and device of the weights."""
         return self.band(slice(0, 0), slice(0, 0))
 
     def budget(self) -> int:
-        """Weights computed at a time: a GPU makes more of them in the time of a launch."""
+        """Weights computed at a time: more on a GPU."""
         return BAND if self.none().device.type == "cpu" else 64 * BAND
 
     # shape
 
     @property
     def heads(self) -> int:
-        """How many heads it has; 1 for the map of one head."""
+        """Number of heads; 1 for the map of one head."""
         return self.lead[-1] if self.lead else 1
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """That of weights()."""
+        """The shape of weights()."""
         return (*self.lead, *(() if self.features is None else (self.features,)), self.n, self.m)
 
     def _unflat(self, x: Tensor) -> Tensor:
@@ -174,7 +174,7 @@ class AttentionMap(Displayable):
         return made
 
     def __len__(self) -> int:
-        """Of the first leading axis: the items of a batch, or the heads of one item."""
+        """Length of the first leading axis: the items of a batch, or the heads of one item."""
         return self._leading("len(amap)")
 
     def __iter__(self) -> "Iterator[AttentionMap]":
@@ -182,7 +182,7 @@ class AttentionMap(Displayable):
         return iter([self[i] for i in range(self._leading("for item in amap"))])
 
     def __bool__(self) -> bool:
-        return True  # that there is a map, whatever its length
+        return True  # also of an empty batch
 
     def _leading(self, who: str) -> int:
         if not self.lead:
@@ -193,7 +193,7 @@ class AttentionMap(Displayable):
         return self.lead[0]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> "np.ndarray[Any, Any]":
-        """weights() on the CPU, for numpy and what reads arrays; 16 bits come as fp32, which numpy knows."""
+        """weights() on the CPU, for numpy; bf16 and fp16 become fp32."""
         if getattr(self, "graph", None) is not None:
             raise Refused(
                 "np.asarray of a map over edges: say which you mean, np.asarray(amap.edges()) for the weights"
@@ -209,14 +209,14 @@ class AttentionMap(Displayable):
         return made.copy() if copy else made
 
     def __dlpack__(self, **how: Any) -> Any:
-        """weights() for torch.as_tensor, torch.from_dlpack and other libraries, where they lie."""
+        """weights() for torch.as_tensor, torch.from_dlpack and other libraries, on their device."""
         return self._whole("torch.as_tensor").__dlpack__(**how)
 
     def __dlpack_device__(self) -> Any:
         return self.none().__dlpack_device__()
 
     def _whole(self, who: str) -> Tensor:
-        """The weights as one array; of a graph, whose matrix nobody means, an error that says what to write."""
+        """The weights as one array; an error for maps over edges, where edges() or weights() must be chosen."""
         if getattr(self, "graph", None) is not None:
             raise Refused(
                 f"{who} of a map over edges: say which you mean, amap.edges() for the weights on your edges, "
@@ -225,19 +225,19 @@ class AttentionMap(Displayable):
         return self.weights().detach()
 
     def to_pandas(self) -> Any:
-        """A pandas DataFrame: a row for each query (of each item and head), a column for each key, by their labels.
+        """A pandas DataFrame: a row for each query (of each item and head), a column for each key, with their labels.
 
-        Of a map over edges: a row for each of the caller's edges with its source and target, a column for each head.
+        A map over edges: a row for each of the caller's edges with its source and target, a column for each head.
         """
         return _operations["as_table"](self)
 
     # reads
 
     def weights(self, grad: bool = False) -> Tensor:
-        """All weights, (..., H, [F,] n, m). grad=True: differentiable, by the definition."""
+        """All weights, (..., H, [F,] n, m). grad=True: differentiable, by the reference definition."""
         if grad:
             raise Refused(
-                f"This {type(self).__name__} keeps numbers alone: weights(grad=True) needs the map that "
+                f"This {type(self).__name__} stores numbers only: weights(grad=True) needs the map that "
                 "attend returned."
             )
         return self.tile(slice(None), slice(None))
@@ -262,7 +262,7 @@ class AttentionMap(Displayable):
         return best.values, best.indices
 
     def strongest(self, k: int = 1) -> Strongest:
-        """The k largest weights of every row and where they stand; k=1 is the maximum and its place."""
+        """The k largest weights of every row and their indices; k=1 is the maximum and its argmax."""
         k = min(_count(k), self.m)
         parts = [w.topk(k, -1) for _, w in self.bands()]
         if not parts:
@@ -285,14 +285,14 @@ class AttentionMap(Displayable):
         return self._unflat(torch.cat(parts, -1)) if parts else self.none().new_zeros(self.shape[:-1])
 
     def mass(self) -> Tensor:
-        """What each key receives from all queries, sum_i w_ij, (..., H, [F,] m)."""
+        """Total weight of each key over all queries, sum_i w_ij, (..., H, [F,] m)."""
         total = None
         for _, w in self.bands():
             total = w.sum(-2) if total is None else total + w.sum(-2)
         return self.none().new_zeros((*self.shape[:-2], self.m)) if total is None else self._unflat(total)
 
     def find(self, threshold: float) -> "FoundWeights":
-        """Every weight above a threshold, exactly, in row order; over a pyramid it looks only where one can be."""
+        """Every weight above a threshold, exactly, in row order; with a pyramid it skips cells whose peak is below."""
         found: FoundWeights = _operations["find"](self, threshold)
         return found
 
@@ -304,7 +304,7 @@ class AttentionMap(Displayable):
         return made
 
     def edges(self, grad: bool = False) -> Tensor:
-        """The weights of the caller's edges, in the caller's order; of a map over edges."""
+        """The weights of the caller's edges, in the caller's order (maps over edges)."""
         raise Refused("This map is not over edges: edges() needs over=Edges(...). weights() gives the matrix.")
 
     @property
@@ -317,7 +317,7 @@ class AttentionMap(Displayable):
 
     @property
     def loops(self) -> Tensor:
-        """Weights of the self-loops that were added."""
+        """Weights of the added self-loops."""
         raise Refused("This map is not over edges: loops needs over=Edges(..., self_loops=True).")
 
     def group(self, rows: Sequence[tuple[int, int]], cols: "Sequence[tuple[int, int]] | None" = None) -> "StoredMap":
@@ -329,7 +329,7 @@ class AttentionMap(Displayable):
         return made
 
     def __sub__(self, other: "AttentionMap") -> "AttentionMap":
-        """What this map has more than another, pair by pair; different texts are aligned by their tokens."""
+        """Elementwise difference of two maps; different texts are aligned by their tokens."""
         made: AttentionMap = _operations["difference"](self, other)
         return made
 

@@ -1,4 +1,4 @@
-"""Sums of maps: attention that subtracts, gates or mixes what several softmaxes gave."""
+"""Sums of maps: attention that subtracts, gates or mixes several softmax maps."""
 
 from functools import cached_property
 from typing import Any
@@ -76,9 +76,9 @@ class MixedHeadsMap(AttentionMap):
 
 
 class BlocksMap(AttentionMap):
-    """A map over blocks of keys, spread over the keys: w_ij = W_i,floor(j / block) / size of that block.
+    """A map over blocks of keys, distributed over their keys: w_ij = W_i,floor(j / block) / size of that block.
 
-    Exact where a block's value is the mean of its keys' values. Keys that no block holds have no weight.
+    Exact where a block's value is the mean of its keys' values. Keys outside all blocks have weight 0.
     """
 
     def __init__(self, whole: AttentionMap, block: int, m: int):
@@ -107,7 +107,7 @@ class BlocksMap(AttentionMap):
 
 
 class LastRowsMap(AttentionMap):
-    """The last n rows of a map, where the rows before were computed for what looks back at them."""
+    """The last n rows of a map whose earlier rows were computed as context."""
 
     def __init__(self, whole: AttentionMap, n: int):
         super().__init__(whole.lead, n, whole.m, whole.slab)

@@ -2,10 +2,10 @@
 
     d_ij = a_ij - b_ij
 
-Where both have names along an axis, the axis of the difference holds the tokens of both. Runs of equal tokens stand
-together (as difflib finds them); where a run is replaced by one as long, its tokens are paired in order; every other
-token stands alone. A column that one map lacks has weight 0 there, since nobody could attend to it, so that compared
-rows of two softmaxes sum to 0. A row that one map lacks is not compared: it is 0 and allows no pair.
+Where both have labels along an axis, the axis of the difference holds the tokens of both. Runs of equal tokens are
+aligned (by difflib); where a run is replaced by one of equal length, its tokens are paired in order; every other
+token has an entry of its own. A column missing in one map has weight 0 there, so that compared rows of two softmaxes
+sum to 0. A row missing in one map is not compared: it is 0 and allows no pair.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,9 +23,9 @@ Line = slice | Tensor
 
 @dataclass(frozen=True, eq=False)
 class PairedAxis:
-    """One axis of two maps. `this` and `other` (length,) say where each of its places stands in each map, -1: nowhere.
+    """The aligned axis of two maps. `this` and `other` (length,): the index of each entry in each map, -1 if missing.
 
-    marks   a letter for each place: "=" the same token, "~" one replaced by the other, "+" only in this, "-" only in
+    marks   a character for each entry: "=" the same token, "~" one replaced by the other, "+" only in this, "-" only in
             the other
     """
 
@@ -36,17 +36,17 @@ class PairedAxis:
 
     @property
     def plain(self) -> bool:
-        """Both maps have it as it is."""
+        """Whether the axis is the same in both maps."""
         return "+" not in self.marks and "-" not in self.marks
 
 
 def axis_of(this: "Sequence[str] | None", other: "Sequence[str] | None", n: int, m: int, which: str) -> PairedAxis:
-    """The axis on which this one (n places) and the other (m places) stand together."""
+    """Aligns the axes of two maps, of n and m entries."""
     if this is None or other is None or list(this) == list(other):
         if n != m:
             raise Refused(
-                f"These maps have {n} and {m} {which} and no names for them, so nothing says which belong "
-                "together: name them first, rec.label(tokens=...)."
+                f"These maps have {n} and {m} {which} and no labels, so they cannot be "
+                "aligned: label them first, rec.label(tokens=...)."
             )
         places = torch.arange(n)
         named = this if this is not None else other
@@ -73,7 +73,7 @@ def axis_of(this: "Sequence[str] | None", other: "Sequence[str] | None", n: int,
 
 
 def _part(amap: AttentionMap, lead: tuple[int, ...], slab: slice) -> AttentionMap:
-    """Some of a map's heads, counted from its own first."""
+    """A slice of a map's heads, relative to its first."""
     start = amap.slab.start
     return amap.narrowed(lead, slice(start + slab.start, start + slab.stop))
 
@@ -83,7 +83,7 @@ def _size(amap: AttentionMap) -> slice:
 
 
 class Aligned(AttentionMap):
-    """A map on axes with room for more: place i shows row `rows_of[i]` of `whole`, -1 has no weight and no pair."""
+    """A map on extended axes: row i is row `rows_of[i]` of `whole`; -1 has weight 0 and no allowed pair."""
 
     def __init__(self, whole: AttentionMap, rows_of: Tensor, columns_of: Tensor):
         super().__init__(whole.lead, len(rows_of), len(columns_of), _size(whole))
@@ -109,7 +109,7 @@ class Aligned(AttentionMap):
 
 
 class Difference(AttentionMap):
-    """What `this` map has more than the `other`, pair by pair; both stand on the same axes."""
+    """The elementwise difference `this` - `other` on aligned axes."""
 
     signed = True
 
@@ -134,17 +134,17 @@ class Difference(AttentionMap):
         return self._kept(torch.maximum(a, b.to(a.device)), rows)
 
     def _kept(self, x: Tensor, rows: Line) -> Tensor:
-        """Rows that are compared; 0 in the others."""
+        """Zeroes the rows that are not compared."""
         return x * self.compared[rows if isinstance(rows, slice) else rows.cpu()].to(x)[:, None]
 
     def narrowed(self, lead: tuple[int, ...], slab: slice) -> "Difference":
         return Difference(_part(self.this, lead, slab), _part(self.other, lead, slab), self.row_axis, self.column_axis)
 
     def entropy(self) -> Tensor:
-        raise Refused("A difference has no entropy, since it has weights below 0: compare a.entropy() and b.entropy().")
+        raise Refused("A difference has negative weights and so no entropy: compare a.entropy() and b.entropy().")
 
     def change(self, rows: "Line | None" = None) -> Tensor:
-        """How much of each row's weight stands elsewhere, 1/2 sum_j |d_ij|, (..., H, [F,] r): 0 is unchanged, 1 all."""
+        """Total variation distance of each row, 1/2 sum_j |d_ij|, (..., H, [F,] r): 0 is unchanged, 1 disjoint."""
         parts = []
         for i in torch.arange(self.n)[slice(None) if rows is None else rows].split(1024):
             parts.append(self.band(i, slice(0, self.m)).abs().sum(-1) / 2)
@@ -153,7 +153,7 @@ class Difference(AttentionMap):
 
 @operation
 def difference(this: AttentionMap, other: AttentionMap) -> Difference:
-    """Difference `this - other`, computed where it is read; different texts are aligned by their tokens."""
+    """Difference `this - other`, computed lazily; different texts are aligned by their tokens."""
     if not isinstance(other, AttentionMap):
         raise TypeError(f"A map less a {type(other).__name__}: expected another AttentionMap.")
     if this.lead != other.lead or this.features != other.features:
@@ -164,7 +164,7 @@ def difference(this: AttentionMap, other: AttentionMap) -> Difference:
         )
     for x in (this.rows, this.columns, other.rows, other.columns):
         if isinstance(x, PerItem):
-            raise Refused("The items of this batch have texts of their own: compare one item, amap[0] - other[0].")
+            raise Refused("The items of this batch have different texts: compare one item, amap[0] - other[0].")
     row_axis = axis_of(this.rows, other.rows, this.n, other.n, "rows")
     same = this.rows is not None and this.rows == this.columns and other.rows == other.columns
     column_axis = row_axis if same else axis_of(this.columns, other.columns, this.m, other.m, "columns")

@@ -1,4 +1,4 @@
-"""Maps over edges: weights stand on the caller's edges; a dense read of a graph adds up edges that repeat."""
+"""Maps over edges: weights in the caller's edge order; a dense read sums repeated edges."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def edge_weights(amap: "LazyMap", grad: bool, dropout: bool) -> Tensor:
-    """(g, [F,] E + nodes): the caller's edges in the caller's order, then the loops that were added."""
+    """(g, [F,] E + nodes): the caller's edges in the caller's order, then the added self-loops."""
     problem = amap.live if grad else amap.problem
     graph = _graph(amap)
     features = problem.score.features
@@ -33,7 +33,7 @@ def edge_weights(amap: "LazyMap", grad: bool, dropout: bool) -> Tensor:
 
 
 def entropy(amap: "LazyMap") -> Tensor:
-    """(g, [F,] n), row block by row block: nothing of the size of all edges is written."""
+    """(g, [F,] n), row block by row block, without a tensor over all edges."""
     out = _rows(amap)
     for block, w in _blocks(amap, False, False):
         out[..., block.rows] = -torch.xlogy(w, w).sum(-1).to(out.dtype)
@@ -41,7 +41,7 @@ def entropy(amap: "LazyMap") -> Tensor:
 
 
 def mass(amap: "LazyMap") -> Tensor:
-    """(g, [F,] m): what each source receives."""
+    """(g, [F,] m): the total weight of each source."""
     out = _rows(amap)
     out = out.new_zeros((*out.shape[:-1], amap.m))
     for block, w in _blocks(amap, False, False):
@@ -58,7 +58,7 @@ def strongest(amap: "LazyMap", k: int) -> tuple[Tensor, Tensor, Tensor]:
     for block, w in _blocks(amap, False, False):
         ids = block.tile.edge
         assert ids is not None
-        best = w.masked_fill(ids[0] < 0, -1.0).topk(min(k, w.shape[-1]), -1)  # what pads a row is no edge
+        best = w.masked_fill(ids[0] < 0, -1.0).topk(min(k, w.shape[-1]), -1)  # exclude padding
         there, take = best.values > 0, best.values.shape[-1]
         place = (..., block.rows, slice(0, take))
         weight[place] = best.values.clamp_min(0.0).to(weight.dtype)
@@ -91,7 +91,7 @@ def _blocks(amap: "LazyMap", grad: bool, dropout: bool) -> "Iterator[tuple[block
 
 
 def band(amap: "LazyMap", rows: "slice | Tensor", cols: "slice | Tensor", dropout: bool = False) -> Tensor:
-    """A dense tile (g, [F,] r, c); weights of repeated edges add up."""
+    """A dense tile (g, [F,] r, c); weights of repeated edges are summed."""
     line = torch.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
     problem = amap.problem
     line = line.to(problem.device)
@@ -105,7 +105,7 @@ def band(amap: "LazyMap", rows: "slice | Tensor", cols: "slice | Tensor", dropou
 
 
 def counts(amap: "LazyMap", rows: "slice | Tensor", cols: "slice | Tensor") -> Tensor:
-    """How many edges join each pair, (g, r, c)."""
+    """Number of edges between each pair, (g, r, c)."""
     line = torch.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
     problem = amap.problem
     block = blocks.edge_block(problem, amap.slab, line.to(problem.device))

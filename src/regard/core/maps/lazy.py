@@ -1,7 +1,7 @@
-"""Lazy maps: weights that are computed when they are looked at.
+"""Lazy maps: weights that are computed when they are read.
 
-A lazy map keeps the plan (queries, keys, structure) and one small state a row; any row, column or tile follows from
-them exactly, w_ij = g_ij f(s_ij - tau_i), without an n x m matrix.
+A lazy map keeps the plan (queries, keys, structure) and a small state for each row; any row, column or tile follows
+exactly, w_ij = g_ij f(s_ij - tau_i), without an n x m matrix.
 """
 
 from collections.abc import Callable
@@ -49,7 +49,7 @@ class LazyMap(AttentionMap):
         self._source, self._state, self._index = source, state, index
         self._ready: Problem | None = None
         self.entropy_of_rows: Tensor | None = None  # (g, [F,] n), where the call computed it
-        self.reader_cache: tuple[Any, ...] | None = None  # what a reader made of this map
+        self.reader_cache: tuple[Any, ...] | None = None  # a map reader's lowered form of this map
         self._apart: tuple[RowsApart | None] | None = None
         self.replayable = replayable
         self._watched = watched
@@ -59,7 +59,7 @@ class LazyMap(AttentionMap):
     def of_plan(
         plan: "Plan", state: RowState | None, index: Tensor | None, watched: WatchedTensors | None = None
     ) -> "LazyMap":
-        """watched=() of tensors that nobody else has."""
+        """watched=() for tensors without other owners."""
         whole = slice(0, plan.batch * plan.heads)
         return LazyMap(plan, state, lead_of(plan), whole, plan.replayable, index, watched)
 
@@ -74,7 +74,7 @@ class LazyMap(AttentionMap):
 
     @property
     def plan(self) -> "Plan | None":
-        """The plan of the call, made now where the call ran without one; None of a map whose plan was lowered."""
+        """The plan of the call, built now if the call ran without one; None if the map has a lowered problem only."""
         if isinstance(self._source, Problem):
             return None
         source: Any = self._source
@@ -83,7 +83,7 @@ class LazyMap(AttentionMap):
 
     @property
     def live(self) -> "Problem":
-        """What is being attended, gradients included."""
+        """The lowered problem with its autograd graph."""
         if isinstance(self._source, Problem):
             return self._source
         with without_autocast(self._source.q.device):  # a score that was not lowered yet is lowered here
@@ -91,7 +91,7 @@ class LazyMap(AttentionMap):
 
     @property
     def problem(self) -> "Problem":
-        """The same in full precision and without gradients, made once; an error if an input changed in place."""
+        """The lowered problem in full precision, detached, cached; an error if an input changed in place."""
         check_unchanged(self._watched)
         if self._ready is None:
             bare: Problem = transform(self.live, lambda x: x.detach())
@@ -111,7 +111,7 @@ class LazyMap(AttentionMap):
 
     @property
     def apart(self) -> "RowsApart | None":
-        """Peaks and states apart, where a row's tau is too large to hold the logarithm of its sum; None elsewhere.
+        """Row maxima and shifted states, for rows whose tau is too large to hold the log of the sum; else None.
 
         Scores of -1e9 in a whole row (a finite mask) have tau = -1e9 + log n, which fp32 rounds to -1e9.
         """
@@ -164,7 +164,7 @@ class LazyMap(AttentionMap):
             return blockwise.scaled(self.problem, block, self.block_weights(block), dropout)
 
     def _columns_of_whole_rows(self, rows: "slice | Tensor", cols: "slice | Tensor", dropout: bool) -> Tensor:
-        """Of an alignment whose weights depend on all keys of the row, a few rows at a time."""
+        """For alignments whose weights depend on all keys of the row: computes whole rows, a few at a time."""
         line = torch.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
         step = max(1, BAND // max(1, (self.slab.stop - self.slab.start) * self.m * (self.features or 1)))
         whole = slice(0, self.m)
@@ -182,9 +182,9 @@ class LazyMap(AttentionMap):
         return keep.expand(block.shape).long()
 
     def weights(self, grad: bool = False, dropout: bool = False) -> Tensor:
-        """All weights, (..., H, [F,] n, m); before dropout unless asked.
+        """All weights, (..., H, [F,] n, m); before dropout by default.
 
-        grad=True differentiates through tau: the definition, materialised. Where edges repeat, their weights add up.
+        grad=True differentiates through tau, by the reference. Weights of repeated edges are summed.
         """
         self._check_dropout(dropout)
         check_unchanged(self._watched)
@@ -200,18 +200,18 @@ class LazyMap(AttentionMap):
         return self._unflat(self.band(slice(0, self.n), slice(0, self.m), dropout))
 
     def _first(self, ask: Callable[[MapReader], T | None]) -> T | None:
-        """What a backend reads by itself: all of them read by tau alone."""
+        """The result of a map reader; they support states that consist of tau alone."""
         return None if self.apart is not None else first(ask)
 
     def _check_dropout(self, dropout: bool) -> None:
         if dropout and self.live.dropout and not self.replayable:
             raise Refused(
-                "The weights after dropout cannot be had again: torch's own dropout ran (backend 'sdpa'). "
+                "The weights after dropout cannot be recomputed: torch's own dropout ran (backend 'sdpa'). "
                 "Pass seed= to attend, which runs a backend whose dropout can be replayed."
             )
 
     def edges(self, grad: bool = False, dropout: bool = False) -> Tensor:
-        """Weights on the caller's edges, in the caller's order: (..., H, [F,] E); before dropout unless asked."""
+        """Weights on the caller's edges, in the caller's order: (..., H, [F,] E); before dropout by default."""
         if self.graph is None:
             return super().edges()
         self._check_dropout(dropout)
@@ -250,21 +250,21 @@ class LazyMap(AttentionMap):
 
     @property
     def loops(self) -> Tensor:
-        """Weights of the self-loops that were added, (..., H, [F,] nodes); 0 where the caller had a loop edge."""
+        """Weights of the added self-loops, (..., H, [F,] nodes); 0 where the caller had a loop edge."""
         if self.graph is None:
             return super().loops
         return self._unflat(edges.edge_weights(self, False, False)[..., self.graph.edges :])
 
 
 class RowsApart(NamedTuple):
-    """The largest score of each row, (g, [F,] n), and the state of the rows less that score."""
+    """Row maxima (g, [F,] n), and the row state of scores minus the maximum."""
 
     peak: Tensor
     state: RowState
 
 
 def apart_of(problem: "Problem", state: RowState) -> RowsApart:
-    """Peaks and states apart, block by block; keys that were chosen stay those of the state."""
+    """Row maxima and shifted states, block by block; selected keys are kept from the state."""
     peak, tau = torch.zeros_like(state.tau), torch.full_like(state.tau, float("inf"))
     for block in blocks(problem):
         s = blockwise.scores(problem, block)
@@ -280,7 +280,7 @@ def state_of(problem: "Problem") -> RowState:
     dtype = torch.float64 if problem.score.core.a.dtype == torch.float64 else torch.float32
     tau = torch.full(shape, float("inf"), dtype=dtype, device=problem.device)
     index = scale = None
-    if problem.align.chooses:  # there also where no block is: of no rows, or no heads
+    if problem.align.chooses:  # also without blocks: no rows, or no heads
         k = () if problem.align.k is None else (problem.align.k,)
         index = torch.full((*shape, *k), -1, dtype=torch.int32, device=problem.device)
     if problem.align.scales:
@@ -300,9 +300,9 @@ def state_of(problem: "Problem") -> RowState:
 
 
 def _flatten_lazy(amap: LazyMap) -> tuple[list[Any], Any]:
-    """Leaves for torch.export and tree_map: the plan's tensors and the row state, if it is there already."""
+    """Leaves for torch.export and tree_map: the plan's tensors and the row state, if computed."""
     if not amap.live.score.closed:
-        return [], amap  # a user's own score cannot be written down: the map stays whole
+        return [], amap  # user-defined scores cannot be serialized: the map is a single leaf
     parts = Parts([], [], [])
     text = encode(amap.live, parts)
     constants = (

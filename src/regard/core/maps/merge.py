@@ -1,7 +1,7 @@
-"""Merging two results over disjoint keys into what one call over all of them gives: split keys, ring attention.
+"""Merging results over disjoint keys into the result of one call over all keys: split keys, ring attention.
 
-Each side keeps one number a row, the logarithm of its mass: log sum exp for softmax, log count for uniform and ReLU.
-A row of the whole is a weighted mean of the two, with weights exp(L_a - L), exp(L_b - L), L = log(exp L_a + exp L_b).
+Each side has one number a row, the log of its mass: log-sum-exp for softmax, log count for uniform and ReLU.
+A merged row is a weighted mean of the two, with weights exp(L_a - L), exp(L_b - L), L = log(exp L_a + exp L_b).
 """
 
 from typing import TYPE_CHECKING
@@ -46,7 +46,7 @@ class JoinedMap(AttentionMap):
 
 
 def merged(one: "Attended", two: "Attended") -> "Attended":
-    """Exact where a row's mass is all that its weights share; refused, with a reason, where it is not."""
+    """Exact if rows depend on other keys through their mass alone; otherwise refused with the reason."""
     a, b = one.map, two.map
     if a.lead != b.lead or a.n != b.n or a.features != b.features or one.out.shape != two.out.shape:
         raise ValueError(
@@ -55,7 +55,7 @@ def merged(one: "Attended", two: "Attended") -> "Attended":
         )
     if tuple(one.out.shape[:-1]) != (*a.lead, a.n):
         raise Refused(
-            f"merge joins what attend returned, head by head {(*a.lead, a.n)}; this out is "
+            f"merge takes results of attend, head by head {(*a.lead, a.n)}; this out is "
             f"{tuple(one.out.shape)}. A layer mixes its heads: give it the joined keys instead."
         )
     if kind_of_map(a) is not kind_of_map(b):
@@ -63,7 +63,7 @@ def merged(one: "Attended", two: "Attended") -> "Attended":
             f"merge needs two results of one alignment: {kind_of_map(a).__name__} meets {kind_of_map(b).__name__}."
         )
     mass_a, mass_b = log_mass(a), log_mass(b)
-    if kind_of_map(a) is Sigmoid:  # each key is judged by itself: the sides add up
+    if kind_of_map(a) is Sigmoid:  # keys are independent: outputs add
         share_a, share_b, mass = torch.ones_like(mass_a), torch.ones_like(mass_b), mass_a
     else:
         mass = torch.logaddexp(mass_a, mass_b)
@@ -74,7 +74,7 @@ def merged(one: "Attended", two: "Attended") -> "Attended":
 
 
 def _scaled(out: Tensor, share: Tensor, amap: AttentionMap) -> Tensor:
-    """out (..., n, d_v) times share (g, n), or (g, F, n) where each feature has its own."""
+    """out (..., n, d_v) times share (g, n), or (g, F, n) for feature-wise shares."""
     share = share.reshape(*amap.lead, *share.shape[1:])
     return out.to(share.dtype) * (share[..., None] if amap.features is None else share.transpose(-1, -2))
 
@@ -112,7 +112,7 @@ def log_mass(amap: AttentionMap) -> Tensor:
 
 
 def _with_gradient(amap: LazyMap) -> Tensor:
-    """tau whose gradient reaches queries and keys, for backends that do not hand it out (SDPA, the reference)."""
+    """Differentiable tau, for backends that do not return it (SDPA, the reference)."""
     plan = amap.plan
     if plan is None or not torch.is_grad_enabled():
         return amap.state.tau

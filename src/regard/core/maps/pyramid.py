@@ -1,8 +1,8 @@
-"""Pyramids: a map of any size seen whole, exactly, in O(n d + cells) memory.
+"""Pyramids: exact multi-resolution summaries of a map of any size, in O(n d + cells) memory.
 
-A cell of level 0 covers cell x cell weights and keeps their sum (mass), the largest (peak; of a difference the one
-farthest from 0) and how many pairs the structure allows (count). Four cells make one of the next level: sums and maxima
-are associative, so every level is exact. The peak bounds every weight under it, which makes searching exact too.
+A cell of level 0 covers cell x cell weights and stores their sum (mass), maximum (peak; for differences the value of
+largest magnitude) and the number of allowed pairs (count). Four cells form one of the next level: sums and maxima are
+associative, so every level is exact. The peak bounds every weight in its cell, so that search is exact too.
 """
 
 import math
@@ -17,7 +17,7 @@ from torch import Tensor
 from ..errors import Refused
 from .attention_map import AttentionMap, operation
 
-SLACK = 1 - 1e-4  # of a threshold: the same weight computed in another tile may differ in its last digits
+SLACK = 1 - 1e-4  # of a threshold: a weight computed in another tile may differ by rounding
 CELLS = 1 << 26  # weights of cells computed at a time by a search
 
 
@@ -35,7 +35,7 @@ class Level:
     mass = sum of weights, peak = largest weight, count = allowed pairs; mean weight = mass / count.
     """
 
-    size: int  # weights along a cell's side
+    size: int  # side of a cell, in weights
     mass: Tensor
     peak: Tensor
     count: Tensor
@@ -43,7 +43,7 @@ class Level:
 
 @dataclass(frozen=True, eq=False)
 class Pyramid:
-    """Levels from the finest to a single cell."""
+    """Levels, finest first, up to a single cell."""
 
     cell: int
     levels: tuple[Level, ...]
@@ -75,11 +75,11 @@ def build_pyramid(amap: AttentionMap, cell: int | None = None) -> Pyramid:
     peak = "farthest" if amap.signed else "max"
     parts = list(amap.cells(cell) or ())
     for rows in _bands(amap, cell) if not parts else ():
-        first, last = amap.reach(rows)  # columns outside hold nothing: half of a causal map
+        first, last = amap.reach(rows)  # skip columns outside: half of a causal map
         cols = slice(first // cell * cell, min(amap.m, -(-max(first + 1, last) // cell) * cell))
         w, allowed = amap.band(rows, cols), amap.allowed(rows, cols)
         pooled = [_pooled(w, cell, "sum"), _pooled(w, cell, peak), _pooled(allowed, cell, "sum")]
-        if not parts:  # written in place: small results left between large bands would keep their memory apart
+        if not parts:  # preallocated, so that results between large bands do not fragment memory
             cells = -(-amap.n // cell), -(-amap.m // cell)
             parts = [part.new_zeros((*part.shape[:-2], *cells)) for part in pooled]
         row, column = rows.start // cell, cols.start // cell
@@ -101,7 +101,7 @@ def _bands(amap: AttentionMap, cell: int) -> list[slice]:
 
 
 def _pooled(x: Tensor, side: int, how: str) -> Tensor:
-    """(..., r, c) -> (..., ceil(r / side), ceil(c / side)). 0 pads: but for "farthest", nothing is negative."""
+    """(..., r, c) -> (..., ceil(r / side), ceil(c / side)). 0 pads: values are non-negative but for "farthest"."""
     r, c = x.shape[-2:]
     x = F.pad(x, (0, -c % side, 0, -r % side))
     x = x.unflatten(-1, (-1, side)).unflatten(-3, (-1, side))
@@ -121,8 +121,8 @@ def find(amap: AttentionMap, threshold: float) -> FoundWeights:
         raise ValueError(f"find(threshold={threshold}): expected 0 or more; weights are not negative.")
     if amap.signed:
         raise Refused(
-            "find() looks for weights above a threshold, and differences go both ways: read them by bands() "
-            "or look at the pyramid's peaks, which are those farthest from 0."
+            "find() looks for weights above a threshold, and differences are signed: read them by bands() "
+            "or use the pyramid's peaks, the values of largest magnitude."
         )
     where, weight = [], []
     for places, values in _above(amap, threshold):
@@ -155,7 +155,7 @@ def _above(amap: AttentionMap, threshold: float) -> Iterator[tuple[Tensor, Tenso
 
 
 def _by_cells(amap: AttentionMap, pyramid: Pyramid, threshold: float) -> list[tuple[Tensor, Tensor]]:
-    """The same from the cells of each head whose peak may exceed it, many at once; nothing where there is no way."""
+    """The same from cells whose peak may exceed the threshold, batched; empty if the map cannot read cells."""
     cell, peak = pyramid.cell, pyramid[0].peak
     if (
         amap.features is not None
@@ -175,7 +175,7 @@ def _by_cells(amap: AttentionMap, pyramid: Pyramid, threshold: float) -> list[tu
 
 
 def _promising(amap: AttentionMap, threshold: float) -> list[tuple[slice, slice]]:
-    """Tiles of level 0 whose peak in any head may exceed the threshold, found from the top down."""
+    """Tiles of level 0 whose peak in any head may exceed the threshold, by descending the pyramid."""
     pyramid = amap._pyramid
     assert pyramid is not None
     if not len(pyramid):

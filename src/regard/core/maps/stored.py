@@ -1,4 +1,4 @@
-"""Stored maps: the weights themselves, for mechanisms whose rows depend on one another and for maps made of maps."""
+"""Stored maps: materialised weights, for mechanisms whose rows depend on each other and for derived maps."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 class StoredMap(AttentionMap):
-    """A map that holds its weights, (g, [F,] n, m), and which pairs were allowed, (g, n, m) or None for all of them.
+    """A map that holds its weights, (g, [F,] n, m), and the allowed pairs, (g, n, m) or None for all.
 
-    `rooted` where the weights still lead back to what made them.
+    `rooted`: whether the weights carry an autograd graph.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""A map as a table of pandas, for people who go on from there."""
+"""A map as a pandas DataFrame."""
 
 from itertools import product
 from typing import Any
@@ -37,16 +37,16 @@ def _numbers(x: Tensor) -> Any:
 
 
 def _labels(labels: Any, size: int) -> Any:
-    """What a map calls its rows or columns, where one list fits all items; else positions."""
+    """Labels of rows or columns if all items share them; else positions."""
     return (
         list(labels) if labels is not None and not isinstance(labels, PerItem) and len(labels) == size else range(size)
     )
 
 
 def _ends(graph: Any) -> tuple[Tensor, Tensor]:
-    """Source and target of each of the caller's edges; -1 of a self-loop that another one replaced."""
+    """Source and target of each of the caller's edges; -1 for a replaced self-loop."""
     source, target = (graph.source.new_full((graph.edges,), -1) for _ in range(2))
-    own = graph.edge < graph.edges  # the others are loops that were added
+    own = graph.edge < graph.edges  # the others are added self-loops
     ids = graph.edge[own].long()
     source[ids], target[ids] = graph.source[own], graph.targets()[own].to(target.dtype)
     return source, target

@@ -1,4 +1,4 @@
-"""What is joined to a score with |: soft cap, ALiBi, biases, sinks; and rotary position embedding."""
+"""Modifiers of scores, joined with |: soft cap, ALiBi, biases, sinks; and rotary position embedding."""
 
 from .fire import FIRE
 from .forgetting import ForgettingGate

@@ -1,4 +1,4 @@
-"""FIRE: a small network reads the distance, relative to how far a query could look."""
+"""FIRE: a positional bias from an MLP of the distance, normalised by the query's position."""
 
 import torch
 from torch import Tensor, nn
@@ -12,13 +12,13 @@ from .modifier import Modifier, add_by_head, gathered_sum, spread
 
 
 class FIRE(Modifier):
-    """A small network of the distance, on a logarithmic scale and relative to how far the query can look back.
+    """A bias from an MLP of the log distance, normalised by the query's position.
 
         s' = s + f_h(log(1 + c |i - j|) / log(1 + c max(i, L))),   f a network with one hidden layer of ReLU
 
     Also known as: functional interpolation for relative positions.
-    weight_in, bias_in (hidden,), weight_out (H, hidden), bias_out (H,); c, L > 0 are learned. Li et al. 2024. What f
-    reads lies in [0, 1] for keys that a causal query sees, whatever the length: no distance is out of range.
+    weight_in, bias_in (hidden,), weight_out (H, hidden), bias_out (H,); c, L > 0 are learned. Li et al. 2024. The
+    input of f lies in [0, 1] for causal pairs of any length: no distance is out of range.
     """
 
     kept = ("weight_in", "bias_in", "weight_out", "bias_out", "raw", "align")
@@ -40,7 +40,7 @@ class FIRE(Modifier):
         check_heads(self, self.bias_out.shape[0], heads)
 
     def _place(self, tile: Tile, raw: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Distance, reach and what the network reads, (1, r, c)."""
+        """Distance, reach and the network's input, (1, r, c)."""
         query = tile.query + shift_of(self.align, tile.n, tile.m, "FIRE")
         c, least = raw.exp()
         far, reach = (query - tile.key).abs().to(raw.dtype), torch.maximum(query.to(raw.dtype), least)

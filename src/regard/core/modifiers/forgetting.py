@@ -1,4 +1,4 @@
-"""The forgetting gate of the forgetting transformer: what lies behind closed gates is forgotten."""
+"""The forget gate of the forgetting transformer: a data-dependent decay."""
 
 import torch
 from torch import Tensor
@@ -10,14 +10,14 @@ from .modifier import Modifier, gathered_sum, spread
 
 
 class ForgettingGate(Modifier):
-    """Every step multiplies what was seen before it by a gate: a decay that depends on the data.
+    """A data-dependent decay: each step multiplies the weights of earlier keys by a gate.
 
         s'_ij = s_ij + sum_{l = j+1..i} log f_l = s_ij + F_i - F_j,   F = cumulative sum of log f
 
     Also known as: forget gate, FoX, forgetting transformer, data-dependent ALiBi.
     log_f (..., H or 1, m), at most 0: the log sigmoid of a projection. Lin et al. 2025. Under softmax exp(s) is
-    multiplied by the gates between key and query. Alignments that ignore a shift of a row see -F_j alone, a number for
-    each key, which is how kernels run it; others have no such factor and are refused. With log f = -slope everywhere
+    multiplied by the gates between key and query. For shift-invariant alignments -F_j is enough, a bias for each
+    key, which is how kernels run it; others are refused. With log f = -slope everywhere
     it is ALiBi over a causal structure.
     """
 

@@ -1,4 +1,4 @@
-"""Kerple: distances penalised by a kernel with learned parameters."""
+"""Kerple: distance biases from a kernel with learned parameters."""
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +12,7 @@ from .modifier import Modifier, add_by_head, by_head, gathered_sum, spread
 
 
 class Kerple(Modifier):
-    """Farther is weaker, by a kernel whose two numbers each head learns.
+    """A distance penalty by a kernel with two learned parameters for each head.
 
         kernel="log"     s' = s - scale_h log(1 + rate_h |i - j|)
         kernel="power"   s' = s - scale_h |i - j|^exponent_h,   0 < exponent < 2
@@ -32,18 +32,16 @@ class Kerple(Modifier):
         if kernel not in ("log", "power"):
             raise ValueError(f'Kerple(kernel={shown(kernel)}): expected "log" or "power".')
         self.kernel, self.align = kernel, align
-        self.raw: Tensor = nn.Parameter(
-            torch.zeros(2, heads)
-        )  # softplus or a sigmoid keeps the two within their bounds
+        self.raw: Tensor = nn.Parameter(torch.zeros(2, heads))  # constrained by softplus and sigmoid
 
     @property
     def scale(self) -> Tensor:
-        """(H,), above 0; log 2 = 0.69 at first."""
+        """(H,), positive; initially log 2 = 0.69."""
         return torch.nn.functional.softplus(self.raw[0])
 
     @property
     def second(self) -> Tensor:
-        """(H,): the rate of the logarithm, 0.69 at first; the exponent of the power, 1 at first."""
+        """(H,): the rate of the logarithm, initially 0.69; the exponent of the power, initially 1."""
         return torch.nn.functional.softplus(self.raw[1]) if self.kernel == "log" else 2 * torch.sigmoid(self.raw[1])
 
     def check(self, heads: int) -> None:

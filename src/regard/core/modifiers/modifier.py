@@ -1,6 +1,6 @@
-"""What a modifier is, and a score with modifiers, joined with |: ScaledDot() | SoftCap(50.0) | ALiBi(heads=8).
+"""Base class of modifiers, and a score with modifiers, joined with |: ScaledDot() | SoftCap(50.0) | ALiBi(heads=8).
 
-A modifier is a function of one score and of where its pair stands (head, query, key). Order matters and is kept.
+A modifier is a function of one score and its indices (head, query, key). Modifiers apply in order.
 """
 
 from typing import Any, ClassVar
@@ -19,19 +19,19 @@ from ..scores.score import Lowered, Score
 class Modifier(nn.Module, Spec):
     """s'_ij = modify(s_ij, head, i, j).
 
-    `forward(s, tile)` sees s (g, r, c), or (g, F, r, c), and the tile's indices. A modifier of your own defines it
-    alone; autograd then takes its gradient. Built-in ones have theirs in closed form (`closed`, `vjp`), so that custom
+    `forward(s, tile)` gets s (g, r, c), or (g, F, r, c), and the tile's indices. User-defined modifiers implement only
+    this; autograd computes the gradient. Built-in ones have it in closed form (`closed`, `vjp`), so that custom
     operators run them.
     """
 
     kept: ClassVar[tuple[str, ...]] = ()
     closed = False
-    shifts = False  # s' = s + something: a constant added to a row passes through
-    multiplies = False  # s' = s + log of a factor of exp(s), which alignments that a shift of a row changes have not
-    sink: "Tensor | None" = None  # the logits of a sink, which no pair's score is changed by
+    shifts = False  # additive, s' = s + bias: a shift of a row is preserved
+    multiplies = False  # s' = s + log factor of exp(s): needs a shift-invariant alignment
+    sink: "Tensor | None" = None  # logits of a sink, which leaves the scores of pairs unchanged
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """A subclass with its own forward does not inherit the gradient: autograd takes it, unless it has its own."""
+        """A subclass that overrides forward does not inherit vjp: autograd is used unless it defines its own."""
         super().__init_subclass__(**options)
         own = cls.__dict__
         if "forward" in own and "vjp" not in own and "closed" not in own:
@@ -43,18 +43,18 @@ class Modifier(nn.Module, Spec):
             cls.key_bias = Modifier.key_bias  # type: ignore[method-assign]
 
     def check(self, heads: int) -> None:
-        """Refuses a number of heads that its parameters were not built for."""
+        """Raises if the number of heads does not match its parameters."""
 
     def kernel_form(self) -> ModifierForm | None:
-        """The modifier as kernels know it; None where they do not. A subclass with its own forward says its own."""
+        """The modifier's kernel form; None without one. Not inherited by subclasses that override forward."""
         return ModifierForm(PAIR_BIAS) if self.shifts else None
 
     def key_bias(self, batch: int, heads: int, m: int) -> Tensor | None:
-        """(batch heads, m), where under an alignment that ignores a shift of a row it is a number of each key."""
+        """(batch heads, m), if it equals a key bias under shift-invariant alignments."""
         return None
 
     def forward(self, s: Tensor, tile: Tile) -> Tensor:
-        raise TypeError(f"{type(self).__name__} has no forward(s, tile): a modifier of your own defines it.")
+        raise TypeError(f"{type(self).__name__} has no forward(s, tile): define it.")
 
     def vjp(self, s: Tensor, tile: Tile, out: Tensor, ds: Tensor, grads: Grads) -> Tensor:
         """The gradient for s, from the gradient ds of the output; adds those of the parameters to `grads`."""
@@ -83,13 +83,13 @@ class Modified(Score):
         sinks = [m for m in self.modifiers if m.sink is not None]
         if len(sinks) > 1:
             raise ValueError(
-                "score | Sink(...) | Sink(...): a score has one Sink; give it one logit a head, Sink(heads)."
+                "score | Sink(...) | Sink(...): a score takes one Sink; give it one logit a head, Sink(heads)."
             )
         self.features = self.score.features
         self.stepwise = self.score.stepwise
         if self.stepwise:
             raise ValueError(
-                f"{type(self.score).__name__} runs step by step and takes no modifiers: modify another score."
+                f"{type(self.score).__name__} runs step by step and takes no modifiers: use another score."
             )
 
     def check(self, q: Tensor, k: Tensor) -> None:
@@ -141,12 +141,12 @@ class Modified(Score):
 
 
 def spread(bias: Tensor, s: Tensor) -> Tensor:
-    """A pair bias (g, r, c) beside scores that may have a feature axis (g, F, r, c)."""
+    """A pair bias (g, r, c), broadcast to scores that may have a feature axis (g, F, r, c)."""
     return bias.unsqueeze(1) if s.ndim == 4 else bias
 
 
 def gathered_sum(ds: Tensor) -> Tensor:
-    """(g, [F,] r, c) -> (g, r, c): what a bias shared by all features receives."""
+    """(g, [F,] r, c) -> (g, r, c): the gradient of a bias shared by all features."""
     return ds.sum(1) if ds.ndim == 4 else ds
 
 

@@ -1,4 +1,4 @@
-"""Biases that are given, pair by pair or edge by edge, and not learned here: their gradient goes back to the caller."""
+"""Bias tensors for pairs or edges, passed in by the caller, who receives their gradient."""
 
 from dataclasses import replace
 from typing import ClassVar
@@ -14,12 +14,12 @@ from .modifier import Modifier, gathered_sum, spread
 
 
 class PairBias(Modifier):
-    """A number for every pair, such as a learned one for each distance in a graph.
+    """An additive bias for every pair, such as a learned bias for each distance in a graph.
 
         s'_ij = s_ij + bias_ij
 
     Also known as: attention bias, additive mask.
-    bias (..., H, n, m), up to four axes, each 1 or whole: a batch that broadcasts has one axis. Ying et al. 2021.
+    bias (..., H, n, m), up to four axes, each 1 or full: a broadcast batch is one axis. Ying et al. 2021.
     """
 
     kept: ClassVar[tuple[str, ...]] = ("bias",)
@@ -49,12 +49,12 @@ class PairBias(Modifier):
 
 
 class SharedPairBias(PairBias):
-    """A pair bias that several items of the batch share: rows of one picture, or of one alignment of proteins.
+    """A pair bias shared by consecutive items of the batch: rows of one image, or of one sequence alignment.
 
         s'_ij = s_ij + bias_ij of item floor(b / share)
 
-    bias (batch / share, heads, n, m), each axis 1 or whole. Jumper et al. 2021 (AlphaFold): all rows of a pair
-    representation, or of an alignment of sequences, are biased by one matrix. With share=1 it is PairBias.
+    bias (batch / share, heads, n, m), each axis 1 or full. Jumper et al. 2021 (AlphaFold): all rows of a pair
+    representation, or of a sequence alignment, share one bias. With share=1 it is PairBias.
     """
 
     kept = ("bias", "share")
@@ -68,7 +68,7 @@ class SharedPairBias(PairBias):
 
 
 class EdgeBias(Modifier):
-    """A number that each edge of a graph brings to the score.
+    """An additive bias for each edge of a graph.
 
         s'_e = s_e + bias_e
 
@@ -89,8 +89,7 @@ class EdgeBias(Modifier):
     def _places(self, tile: Tile) -> tuple[Tensor, ...]:
         if tile.edge is None:
             raise ValueError(
-                "EdgeBias belongs to edges: attend(..., over=Edges(...)). Pairs of a dense structure take "
-                "PairBias(bias)."
+                "EdgeBias needs edges: attend(..., over=Edges(...)). Pairs of a dense structure take PairBias(bias)."
             )
         if values_are_checked(tile.edge) and tile.edge.numel() and int(tile.edge.max()) >= self.bias.shape[1]:
             raise ValueError(

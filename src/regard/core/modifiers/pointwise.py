@@ -13,7 +13,7 @@ from .modifier import Modifier, add_by_head, by_head, gathered_sum, spread
 
 
 class SoftCap(Modifier):
-    """Scores saturate smoothly at a bound.
+    """Smooth saturation of scores at a bound.
 
         s' = cap * tanh(s / cap),   |s'| < cap
 
@@ -39,7 +39,7 @@ class SoftCap(Modifier):
 
 
 class Clamp(Modifier):
-    """Scores are clipped to a bound, outside which there is no gradient.
+    """Clipping of scores to a bound, with zero gradient outside.
 
         s' = min(max(s, -bound), bound)
 
@@ -66,7 +66,7 @@ class Activation(Modifier):
 
         s' = act(s + b)
 
-    b one number a head, act by name; "log" makes a kernel a score. Ma et al. 2017 (activated general).
+    b one number a head, act by name; "log" turns a kernel into a score. Ma et al. 2017 (activated general).
     """
 
     kept = ("name", "slope", "bias")
@@ -84,7 +84,7 @@ class Activation(Modifier):
             check_heads(self, self.bias.shape[0], heads)
 
     def on(self, s: Tensor) -> Tensor:
-        """The same on scores laid out (..., H, n, m)."""
+        """forward for scores of shape (..., H, n, m)."""
         shifted = s if self.bias is None else s + self.bias.to(s.dtype)[:, None, None]
         return apply_activation(shifted.clone(), self.name, self.slope)
 

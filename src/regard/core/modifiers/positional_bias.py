@@ -1,4 +1,4 @@
-"""Biases by position: ALiBi, and a learned bias for each distance."""
+"""Positional biases: ALiBi, and a learned bias for each distance."""
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +12,7 @@ from .modifier import Modifier, add_by_head, add_to_table, by_head, gathered_sum
 
 
 class ALiBi(Modifier):
-    """Farther is weaker, by head.
+    """A linear distance penalty with a slope for each head.
 
         s' = s - slope_h |i - j|,   slopes 2^(-8 h / H) unless given
 

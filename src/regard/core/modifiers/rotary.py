@@ -11,13 +11,13 @@ STRETCHES = ("linear", "ntk", "yarn")
 
 
 class Rotary(nn.Module):
-    """Positions as rotations: after it, a dot product depends on the distance of two positions alone.
+    """Rotates queries and keys by their positions, so that dot products depend on relative positions only.
 
-        (x_2c, x_2c+1) at position p is turned by the angle p / base^(2c / d)
+        (x_2c, x_2c+1) at position p is rotated by the angle p / base^(2c / d)
 
     x (..., n, d) with d even  ->  the same shape. Halves layout (x_c with x_{c + d/2}), as in GPT-NeoX and Llama.
 
-    turned    how many of the d coordinates turn, the first ones; all unless given (partial RoPE, as in GPT-NeoX)
+    turned    number of rotated coordinates, from the first; all d unless given (partial RoPE, as in GPT-NeoX)
     stretch   for texts `factor` times as long as those of training: "linear" divides positions by the factor; "ntk"
               raises the base to base factor^(d / (d - 2)); "yarn" divides slow rotations, which make less than one turn
               over `trained` positions, keeps fast ones (more than 32 turns), mixes between, and multiplies the result
@@ -45,7 +45,7 @@ class Rotary(nn.Module):
         if turned % 2 or turned > d:
             name = "d" if turned == d else "turned"
             raise ValueError(
-                f"Rotary({name}={turned}): expected an even width, since coordinates turn in pairs"
+                f"Rotary({name}={turned}): expected an even width, since coordinates are rotated in pairs"
                 + ("." if turned <= d else f", of at most d={d}.")
             )
         if stretch is not None and (not isinstance(stretch, str) or stretch not in STRETCHES):
@@ -57,9 +57,9 @@ class Rotary(nn.Module):
         self.trained = None if trained is None else whole(trained, "Rotary", "trained")
 
     def frequencies(self, device: "torch.device | None" = None) -> tuple[Tensor, float]:
-        """The angle of a step of each pair of coordinates, (turned / 2,) in fp64, and a factor of the result.
+        """Angle per position of each pair of coordinates, (turned / 2,) in fp64, and a scale of the result.
 
-        Made anew at each call: module.bfloat16() would round frequencies in a buffer to 8 bits.
+        Computed at each call: module.bfloat16() would round frequencies in a buffer to 8 bits.
         """
         width, base = self.turned, self.base
         if self.stretch == "ntk" and width > 2:
@@ -79,7 +79,7 @@ class Rotary(nn.Module):
         return frequency, 1.0
 
     def _pair_with(self, turns: int) -> float:
-        """Which pair of coordinates makes so many turns over the positions of training."""
+        """Index of the coordinate pair that makes this many turns over the training positions."""
         assert self.trained is not None
         return self.turned * math.log(self.trained / (turns * 2 * math.pi)) / (2 * math.log(self.base))
 
@@ -104,14 +104,14 @@ class Rotary(nn.Module):
 
 
 class GridRotary(nn.Module):
-    """Rotary positions of pixels: half of the coordinates turn by the row, half by the column.
+    """2-D RoPE for pixels: half of the coordinates rotate by the row, half by the column.
 
-        pair c of the first half turns by row / base^(4c / d), pair c of the second by column / base^(4c / d)
+        pair c of the first half rotates by row / base^(4c / d), pair c of the second by column / base^(4c / d)
 
     x (..., height width, d) in row-major order, d a multiple of 4  ->  the same shape
 
     Also known as: 2-D RoPE, axial RoPE.
-    Heo et al. 2024. A dot product depends on how far two pixels are apart in rows and in columns alone.
+    Heo et al. 2024. Dot products depend on the relative row and column only.
     """
 
     def __init__(self, d: int, grid: tuple[int, int], base: float = 100.0):
@@ -146,7 +146,7 @@ class GridRotary(nn.Module):
 
 
 def _turned(x: Tensor, angle: Tensor, gain: float, width: int) -> Tensor:
-    """The first `width` coordinates turned in pairs by angles (n, width / 2), the rest as they are."""
+    """Rotates the first `width` coordinates in pairs by angles (n, width / 2)."""
     cos, sin = (angle.cos() * gain).to(x.dtype), (angle.sin() * gain).to(x.dtype)
     first, second = x[..., :width].chunk(2, dim=-1)
     parts = [first * cos - second * sin, second * cos + first * sin]

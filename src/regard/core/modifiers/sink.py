@@ -1,4 +1,4 @@
-"""Attention sinks: a learned logit that takes weight and has no value."""
+"""Attention sinks: a learned logit without a value."""
 
 import torch
 from torch import Tensor, nn

@@ -1,4 +1,4 @@
-"""T5's relative bias: a learned number for each bucket of distances, whose buckets widen with the distance."""
+"""T5's relative bias: a learned bias for each bucket of distances; buckets widen with the distance."""
 
 import math
 
@@ -14,12 +14,12 @@ from .modifier import Modifier, add_to_table, gathered_sum, spread
 
 
 class T5Bias(Modifier):
-    """A learned number for each head and bucket of distances; near ones have a bucket each, farther ones share.
+    """A learned bias for each head and distance bucket: exact buckets for small distances, logarithmic ones beyond.
 
         s' = s + table_h[bucket(j - i)],   bucket(x) = x for x < b / 2, else b / 2 (1 + log(2 x / b) / log(2 reach / b))
 
     Also known as: T5 bias, T5 relative attention bias, bucketed relative position bias.
-    table (H, buckets); b = buckets, or half of them for each side where both sides are told apart. Raffel et al. 2020.
+    table (H, buckets); b = buckets, or half of them for each side if bidirectional. Raffel et al. 2020.
     Distances of `reach` or more share the last bucket.
     """
 

@@ -1,4 +1,4 @@
-"""Linear attention as a recurrence: a state is written by keys and read by queries, and implies an n x n map."""
+"""Linear attention as a recurrence over a matrix state, and the n x n map that it implies."""
 
 from .attend import linear_attend
 

@@ -1,4 +1,4 @@
-"""The function: queries read a state that keys have written, and the map of weights that this implies."""
+"""linear_attend(): linear attention as a recurrence, and the map of weights that it implies."""
 
 import math
 from collections.abc import Callable
@@ -33,7 +33,7 @@ def linear_attend(
         S_t = (I - b_t k_t k_t^T) a_t S_{t-1} + b_t k_t v_t^T          with beta: the delta rule
         y_t = scale S_t^T q_t,   a_t = exp(log_decay_t), b_t = beta_t
 
-    q, k (..., n, d), v (..., n, d_v), leading axes alike  ->  out (..., n, d_v) and the map that this implies,
+    q, k (..., n, d), v (..., n, d_v), leading axes alike  ->  out (..., n, d_v) and the implied map,
 
         y_i = sum_j A_ij v_j,   A_ij = scale q_i . (a_{j+1} ... a_i) k_j   without beta
 
@@ -43,7 +43,7 @@ def linear_attend(
                the keys decays by itself, a_t = diag(exp(log_decay_t)), as in GLA and Kimi delta attention; None: no
                decay (linear transformer, DeltaNet)
     beta       (..., n) in 0..2: how much of what a key held is replaced by the new value; k should have length 1
-    state      (..., d, d_v) from `Attended.state` of the tokens before, to go on token by token; zeros unless given
+    state      (..., d, d_v) from `Attended.state` of the previous tokens, for decoding; zeros unless given
     scale      of the scores; 1 / sqrt(d) unless given
 
     Katharopoulos et al. 2020; Sun et al. 2023 (RetNet); Yang et al. 2024 (GLA, DeltaNet in chunks); Dao and Gu 2024
@@ -113,5 +113,5 @@ def _check(
     if state is not None and tuple(state.shape) != carried:
         raise ValueError(
             f"linear_attend(state {tuple(state.shape)}): expected {carried} = (..., d, d_v), Attended.state of the "
-            "tokens before."
+            "previous tokens."
         )

@@ -1,7 +1,7 @@
-"""Structures: who may meet whom. Row = the one attending (query), column = the attended (key). True = may be attended.
+"""Structures: which pairs may attend. Row = query, column = key. True = may be attended.
 
-A structure is a frozen value, a predicate on pairs of indices with ranges in closed form: no n x m tensor exists
-unless the user brings one (`Mask`). Structures combine with `&`. Edges live in `core/structures/edges.py`.
+A structure is a frozen value, a predicate on pairs of indices with closed-form ranges: no n x m tensor is
+materialised unless the user passes one (`Mask`). Structures combine with `&`. Edges live in `core/structures/edges.py`.
 """
 
 from .causal_and_window import Causal, Window, check_align, shift_of

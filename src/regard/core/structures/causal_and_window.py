@@ -1,4 +1,4 @@
-"""Structures of places: nobody looks ahead, everybody sees neighbours."""
+"""Positional structures: causal masks and sliding windows."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from .structure import STRUCTURE_NAMES, And, Structure
 
 
 def shift_of(align: str | None, n: int, m: int, who: str) -> int:
-    """How far key positions run ahead of query positions: query i stands at position i + shift of the keys."""
+    """Offset of query positions: query i is at key position i + shift."""
     if align == "end":
         return m - n
     if align is None and n != m:
@@ -31,7 +31,7 @@ def check_align(align: str | None, who: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Causal(Structure):
-    """Nobody looks ahead.
+    """Causal attention: no query attends later keys.
 
         j <= i + shift,   shift = 0 (align="start") or m - n (align="end")
 
@@ -54,7 +54,7 @@ class Causal(Structure):
         return Causal, self.align, self.window
 
     def kernel_form(self, n: int, m: int) -> StructureForm | None:
-        if self.window is not None:  # known by its parts
+        if self.window is not None:  # its parts have forms
             return None
         return StructureForm(CAUSAL, right=shift_of(self.align, n, m, "Causal"))
 
@@ -80,15 +80,15 @@ class Causal(Structure):
 
 @dataclass(frozen=True, eq=False)
 class Window(Structure):
-    """Neighbours only, in steps of dilation.
+    """A local window, optionally dilated.
 
         -left * dilation <= j - i <= right * dilation
 
     Also known as: sliding window attention, SWA, banded attention.
     With grid=(height, width) the positions are pixels of an image in row-major order and the window holds on both
-    axes: a (left + 1 + right) x (left + 1 + right) neighbourhood, cut at the border. Beltagy et al. 2020.
-    Window(8) is Window(8, 8). A side may be negative where the other is not smaller: Window(n, -1) sees what stands
-    before, and not itself.
+    axes: a (left + 1 + right) x (left + 1 + right) neighbourhood, clipped at the border. Beltagy et al. 2020.
+    Window(8) is Window(8, 8). A side may be negative if the other is at least as large: Window(n, -1) is strictly
+    causal, without the diagonal.
     """
 
     left: int

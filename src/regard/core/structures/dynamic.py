@@ -1,4 +1,4 @@
-"""Structures that an alignment makes: windows about a predicted centre, keys drawn by a policy."""
+"""Structures computed by an alignment: windows around predicted centres, keys sampled by a policy."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from .structure import Structure
 
 @dataclass(frozen=True, eq=False)
 class PredictedWindow(Structure):
-    """A window about a centre that each query predicts: |j - floor(centre_i)| <= reach. centre (g, n), from
+    """A window around a centre predicted for each query: |j - floor(centre_i)| <= reach. centre (g, n), from
     `LocalPredictive`."""
 
     formerly = ("Around",)
@@ -37,7 +37,7 @@ class PredictedWindow(Structure):
 
 @dataclass(frozen=True, eq=False)
 class DrawnKeys(Structure):
-    """Keys drawn by a policy: selected (batch * heads, m) bool, from `Reinforced`."""
+    """Keys sampled by a policy: selected (batch * heads, m) bool, from `Reinforced`."""
 
     formerly = ("Chosen",)
 

@@ -1,4 +1,4 @@
-"""Edges: a graph as a structure. Row = target node, column = source node; weights stand on the caller's edges."""
+"""Edges: a graph as a structure. Row = target node, column = source node; weights in the caller's edge order."""
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -34,14 +34,14 @@ class Edges(Structure):
     scipy.sparse adjacency (rows are targets), a networkx graph (both ways where undirected), DGL's with edges().
     size = (targets, sources), taken from the queries and keys unless given. self_loops=True replaces the loops as
     torch_geometric does: each node has exactly one; the caller's own loop edge carries its weight, the added ones
-    stand in `map.loops`.
+    are in `map.loops`.
 
     An edge may have a key and a value of its own, which join those of its source:
 
         s_ij = score(q_i, k_j + key_e),   y_i = sum_e w_e (v_j + value_e)          join="mul": k_j * key_e
 
     key (..., H, E, d_k) and value (..., H, E, d_v), heads 1 or H; with self_loops=True each has E + nodes rows, the
-    last ones for the loops that were added (a loop edge of the caller keeps its own row).
+    last ones for added self-loops (a loop edge of the caller keeps its own row).
     """
 
     edge_index: Any
@@ -50,9 +50,9 @@ class Edges(Structure):
     key: Tensor | None = None
     value: Tensor | None = None
     join: str = "add"
-    # by n, m, version and flags raised; beside it a copy of edges that have no version (made in inference mode)
+    # keyed by n, m, version and raised flags; with a copy of edges without a version (inference mode)
     _cache: dict[tuple[int, ...], tuple["Neighbours", Tensor | None]] = field(default_factory=dict, repr=False)
-    _within: bool = field(default=False, repr=False)  # whether the ids were looked at for the sizes of the call already
+    _within: bool = field(default=False, repr=False)  # whether ids were already checked against the sizes of the call
     is_graph = True
 
     def __post_init__(self) -> None:
@@ -99,7 +99,7 @@ class Edges(Structure):
 
     @staticmethod
     def from_dense(adjacency: Tensor, self_loops: bool = False) -> "Edges":
-        """adjacency[i, j] non-zero: j is attended by i."""
+        """adjacency[i, j] non-zero: i attends j."""
         if not isinstance(adjacency, Tensor) or adjacency.ndim != 2 or adjacency.layout != torch.strided:
             raise TypeError(
                 f"Edges.from_dense(adjacency={shown(adjacency)}): expected a dense tensor (targets, "
@@ -110,7 +110,7 @@ class Edges(Structure):
 
     @staticmethod
     def from_sparse(adjacency: Tensor, self_loops: bool = False) -> "Edges":
-        """A torch.sparse tensor (COO, CSR or CSC): an entry [i, j] means that j is attended by i, as in adj.t()."""
+        """A torch.sparse tensor (COO, CSR or CSC): an entry [i, j] means that i attends j, as in adj.t()."""
         if not isinstance(adjacency, Tensor) or adjacency.ndim < 2 or adjacency.layout == torch.strided:
             raise TypeError(
                 f"Edges.from_sparse(adjacency={shown(adjacency)}): expected a torch.sparse matrix "
@@ -120,10 +120,10 @@ class Edges(Structure):
 
     @staticmethod
     def union(*graphs: "Edges") -> "Edges":
-        """The edges of several graphs over the same nodes as those of one: a row attends what any of them allows.
+        """The union of the edges of several graphs over the same nodes.
 
-        Edges stand in the order of the graphs, so `map.edges()` has those of the first one first; an edge that two of
-        them have counts twice. Keys and values are joined where every graph has them, and self_loops where any has.
+        Edges are concatenated in the order of the graphs, as in `map.edges()`; an edge of two graphs counts twice. Keys
+        and values are concatenated if every graph has them, and self_loops is set if any has it.
         """
         if not graphs or not all(isinstance(one, Edges) for one in graphs):
             raise TypeError(f"Edges.union got {shown(graphs)}: expected graphs, Edges.union(Edges(a), Edges(b)).")
@@ -131,19 +131,19 @@ class Edges(Structure):
         sizes = {(one.size[0], one.size[1]) for one in graphs if one.size is not None}
         if len(sizes) > 1 or len({one.join for one in graphs}) > 1:
             raise ValueError(
-                f"Edges.union needs graphs over the same nodes that join keys alike; their sizes are {sorted(sizes)}, "
+                f"Edges.union needs graphs over the same nodes with the same join=; their sizes are {sorted(sizes)}, "
                 f"their joins {[one.join for one in graphs]}."
             )
         if any(one.self_loops for one in graphs) and any(x is not None for x in (first.key, first.value)):
             raise ValueError(
-                "Edges.union of graphs with keys or values and self_loops=True: give the loops as edges, with rows of "
+                "Edges.union of graphs with keys or values and self_loops=True: pass the loops as edges, with rows of "
                 "their own."
             )
         joined = {}
         for name in ("key", "value"):
             parts = [getattr(one, name) for one in graphs]
             if any(x is None for x in parts) and any(x is not None for x in parts):
-                raise ValueError(f"Edges.union: some of the graphs have {name}= and others do not; give it to all.")
+                raise ValueError(f"Edges.union: some of the graphs have {name}= and others do not; pass it to all.")
             joined[name] = None if parts[0] is None else torch.cat(parts, -2)
         index = torch.cat([one.edge_index for one in graphs], 1)
         loops = any(one.self_loops for one in graphs)
@@ -160,7 +160,7 @@ class Edges(Structure):
             raise ValueError(
                 f"Edges(size={self.size}) says (targets, sources), but there are n={n} queries and m={m} keys."
             )
-        if torch.compiler.is_compiling():  # tensors of a trace are not cached
+        if torch.compiler.is_compiling():  # no caching while tracing
             return self._sorted(n, m)
         counted = not index.is_inference()
         key = (n, m, index._version if counted else 0, raised())
@@ -180,11 +180,11 @@ class Edges(Structure):
 
 @dataclass(frozen=True, eq=False)
 class Neighbours(Structure):
-    """Edges sorted by target: the sources of row i are source[start[i] : start[i + 1]]. No id is outside.
+    """Edges sorted by target: the sources of row i are source[start[i] : start[i + 1]]. Ids are within bounds.
 
     start (n + 1,), source (E',), edge (E',) the caller's edge ids; loops that were added have ids E + node. Sources and
-    ids are int32 where they fit, which halves what a kernel reads of a graph. Callers' loops that a self-loop replaced
-    are not there at all, so their weight is 0.
+    ids are int32 where they fit, which halves a kernel's index reads. The caller's replaced self-loops are removed, so
+    their weight is 0.
     """
 
     start: Tensor
@@ -209,7 +209,7 @@ class Neighbours(Structure):
         return StructureForm(EDGE_LIST)
 
     def by_source(self, m: int) -> "BySource":
-        """The same edges sorted by source, made on first use: the gradient of the sources walks along them."""
+        """The edges sorted by source, cached: for the gradient of the sources."""
         if not self._by_source:
             source, small = self.source.long(), self.source.dtype
             slot = _sorted(source, m)
@@ -217,7 +217,7 @@ class Neighbours(Structure):
         return self._by_source[0]
 
     def allowed(self, tile: Tile) -> Tensor | None:
-        if tile.edge is None:  # a dense read of a graph: pairs joined by at least one edge
+        if tile.edge is None:  # a dense read of a graph: pairs with at least one edge
             joined = torch.zeros(tile.n, tile.m, dtype=torch.bool, device=self.source.device)
             joined[self.targets(), self.source.long()] = True
             return joined[tile.query, tile.key]
@@ -237,7 +237,7 @@ class Neighbours(Structure):
         groups, first = [], 0
         while first < len(sizes):
             last = first + 1
-            widest = 2 * sizes[first] + 8 if sizes[first] else 0  # isolated rows stay by themselves
+            widest = 2 * sizes[first] + 8 if sizes[first] else 0  # isolated rows form a group of their own
             while last < len(sizes) and sizes[last] <= widest and (last + 1 - first) * sizes[last] <= budget:
                 last += 1
             groups.append(order[first:last])
@@ -247,7 +247,7 @@ class Neighbours(Structure):
     def padded(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Sources and edge ids of some rows, (r, c) with c the largest degree.
 
-        What is left of a row has edge id -1 and repeats its first source: a node's NaN stays with its neighbours.
+        Padding has edge id -1 and repeats the row's first source, so that a node's NaN reaches its neighbours only.
         """
         raise_flagged(self.start.device)
         first, degree = self.start[rows], self.start[rows + 1] - self.start[rows]
@@ -264,7 +264,7 @@ class Neighbours(Structure):
 
 
 class BySource(NamedTuple):
-    """The targets of source j are target[start[j] : start[j + 1]]; slot is the place of each among edges by target."""
+    """The targets of source j are target[start[j] : start[j + 1]]; slot: its index among edges by target."""
 
     start: Tensor
     target: Tensor
@@ -272,32 +272,34 @@ class BySource(NamedTuple):
 
 
 def _sorted(key: Tensor, size: int) -> Tensor:
-    """The order that sorts keys, 0 to size - 1, and leaves equal ones as they stand."""
+    """Stable argsort of keys in 0 to size - 1."""
     count = key.shape[0]
     if torch.compiler.is_compiling() or type(key) is not Tensor or key.device.type != "cpu" or count == 0:
         return torch.sort(key, stable=True).indices
     bits = count.bit_length()
     if size.bit_length() + bits > 63:
         return torch.sort(key, stable=True).indices
-    packed = (key.numpy() << bits) | np.arange(count)  # key and place in one number: numpy sorts those six times faster
+    packed = (key.numpy() << bits) | np.arange(
+        count
+    )  # key and index packed in one integer: numpy sorts them six times faster
     packed.sort()
     return torch.from_numpy(packed & ((1 << bits) - 1))
 
 
 def _smallest(count: int) -> torch.dtype:
-    """The smaller type that holds indices below count."""
+    """The smaller integer dtype for indices below count."""
     return torch.int32 if count < 2**31 else torch.int64
 
 
 def _starts(key: Tensor, size: int) -> Tensor:
-    """(size + 1,): where each key begins among the sorted ones."""
+    """(size + 1,): start of each key among the sorted ones (CSR pointer)."""
     degree = torch.zeros(size, dtype=torch.long, device=key.device)
     degree.scatter_add_(0, key, torch.ones_like(key))
     return torch.cat([degree.new_zeros(1), degree.cumsum(0)])
 
 
 def _with_loops(source: Tensor, target: Tensor, edge: Tensor, nodes: int, count: int) -> tuple[Tensor, Tensor, Tensor]:
-    """One loop a node: the first loop edge that the caller gave, or an added one with id count + node."""
+    """One self-loop a node: the caller's first loop edge, or an added one with id count + node."""
     loop = source == target
     node = torch.arange(nodes, device=source.device)
     own = torch.full((nodes,), count, device=source.device, dtype=torch.long)
@@ -308,7 +310,7 @@ def _with_loops(source: Tensor, target: Tensor, edge: Tensor, nodes: int, count:
 
 
 def neighbours_of(structure: Structure) -> Neighbours | None:
-    """The graph inside a fitted structure, if there is one."""
+    """The graph in a fitted structure, or None."""
     for part in structure.parts():
         if isinstance(part, Neighbours):
             return part
@@ -316,11 +318,11 @@ def neighbours_of(structure: Structure) -> Neighbours | None:
 
 
 def edge_parts(over: Structure, plan: "Plan") -> tuple[EdgePart | None, EdgePart | None]:
-    """What the edges of a call add to its keys and values, each (B, H, rows, width), one row for each edge id."""
+    """Edge keys and values of a call, each (B, H, rows, width), one row for each edge id."""
     for graph in over.parts():
         if isinstance(graph, Edges) and (graph.key is not None or graph.value is not None):
             key = _part(graph, "key", graph.key, plan, plan.k.shape[-1])
-            twins = graph.value is graph.key and plan.k.shape[-1] == plan.v.shape[-1]  # one tensor stays one
+            twins = graph.value is graph.key and plan.k.shape[-1] == plan.v.shape[-1]  # keep one tensor shared
             value = key if twins else _part(graph, "value", graph.value, plan, plan.v.shape[-1])
             return (None if key is None else EdgePart(key, graph.join)), (None if value is None else EdgePart(value))
     return None, None

@@ -1,4 +1,4 @@
-"""Graphs as other libraries hold them, read by what they offer: nothing of theirs is imported."""
+"""Graph objects of other libraries, read by duck typing, without importing the libraries."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ from ..caches.tensor_cache import cached_by_tensor
 
 @dataclass(frozen=True, eq=False)
 class GraphParts:
-    """index (2, E): sources, then targets. size (targets, sources) where the graph says it. values: a row an edge."""
+    """index (2, E): sources, then targets. size (targets, sources) if known. values: a row for each edge."""
 
     index: Tensor
     size: tuple[int, int] | None
@@ -20,7 +20,7 @@ class GraphParts:
 
 
 def parts_of(graph: Any) -> GraphParts | None:
-    """Edges of a graph object; None where `graph` is none.
+    """Edges of a graph object; None for other objects.
 
     torch_geometric   Data, a batch, data[edge_type] (edge_index, else adj_t; edge_attr are values), EdgeIndex,
                       SparseTensor: an entry [i, j] means that i attends j
@@ -59,12 +59,12 @@ def parts_of(graph: Any) -> GraphParts | None:
 
 
 def _has(graph: Any, name: str) -> bool:
-    """Data objects answer absent names with an error or with None."""
+    """Data objects raise or return None for missing attributes."""
     return getattr(graph, name, None) is not None
 
 
 def _tensor(graph: Tensor) -> GraphParts | None:
-    if hasattr(graph, "as_tensor"):  # torch_geometric's EdgeIndex, a tensor that also knows its order
+    if hasattr(graph, "as_tensor"):  # torch_geometric's EdgeIndex, a tensor with sort order metadata
         return GraphParts(graph.as_tensor(), None, None)
     if graph.layout == torch.strided:
         return None
@@ -100,6 +100,6 @@ def _with_edges(graph: Any) -> GraphParts | None:
         size = int(graph.num_dst_nodes()), int(graph.num_src_nodes())
     elif callable(getattr(graph, "num_nodes", None)):
         size = int(graph.num_nodes()), int(graph.num_nodes())
-    # the same graph is asked at every step: one tensor, so that what is sorted of it is cached
+    # one tensor for each graph, so that its sorted edges are cached across steps
     index = cached_by_tensor((ends[0], ends[1]), "edges of a graph", lambda: torch.stack([ends[0], ends[1]]).long())
     return GraphParts(index, size, None)

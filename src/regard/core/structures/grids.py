@@ -1,4 +1,4 @@
-"""Structures of pixels: queries and keys are the pixels of an image, row by row, and meet by where they stand in it."""
+"""Structures on image grids: queries and keys are pixels in row-major order."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ AXES = ("row", "column")
 
 @dataclass(frozen=True, eq=False)
 class _OnGrid(Structure):
-    """Pixels of a grid (height, width) in row-major order; subclasses say which rows and columns meet."""
+    """Pixels of a grid (height, width) in row-major order; subclasses define which rows and columns may attend."""
 
     grid: tuple[int, int]
 
@@ -40,8 +40,8 @@ class _OnGrid(Structure):
         return columns if rows is None else rows if columns is None else rows & columns
 
     def _meet(self, query: Tensor, key: Tensor, axis: int) -> Tensor | None:
-        """Which places on an axis (0 rows, 1 columns) meet; None where all do."""
-        raise TypeError(f"{type(self).__name__} does not say which pixels meet.")
+        """Which coordinates of an axis (0 rows, 1 columns) may attend; None for all."""
+        raise TypeError(f"{type(self).__name__} must define _meet.")
 
     def span(self, heads: int, slab: slice, rows: slice, n: int, m: int) -> tuple[int, int]:
         width = self.grid[1]
@@ -51,18 +51,18 @@ class _OnGrid(Structure):
         return max(0, first * width), min(m, (last + 1) * width)
 
     def _reach(self, first: int, last: int) -> tuple[int, int]:
-        """The first and the last row of pixels that rows first..last may look at."""
+        """The first and the last image row that rows first..last may attend."""
         return 0, self.grid[0] - 1
 
 
 @dataclass(frozen=True, eq=False)
 class ShiftedWindows(_OnGrid):
-    """Squares of pixels, moved by a shift from layer to layer, so that neighbours across a border meet in the next.
+    """Square windows, shifted from layer to layer, so that neighbours across a border attend in the next.
 
         (i, j) of one square: floor((y - shift) / size) and floor((x - shift) / size) are equal
 
     Also known as: Swin, shifted window attention, window partition.
-    Liu et al. 2021, whose cyclic roll puts pixels of opposite borders into one window and masks them apart: the same
+    Liu et al. 2021, whose cyclic roll puts pixels of opposite borders into one window and masks them: the same
     pairs. Squares at the border are smaller. ShiftedWindows((8, 8), 4) and ShiftedWindows((8, 8), 4, 2) alternate.
     """
 
@@ -95,7 +95,7 @@ class ShiftedWindows(_OnGrid):
 
 @dataclass(frozen=True, eq=False)
 class Neighbourhood(_OnGrid):
-    """The nearest pixels: a square about each, moved inwards at the border, so that everyone sees equally many.
+    """A square of nearest pixels around each, shifted inwards at the border, so that every row has equally many keys.
 
         start(y) = clip(y - floor(size / 2), 0, height - size),   start(y_i) <= y_j < start(y_i) + size, likewise x
 
@@ -128,7 +128,7 @@ class Neighbourhood(_OnGrid):
 
 @dataclass(frozen=True, eq=False)
 class Axial(_OnGrid):
-    """Pixels of one row, or of one column: two such layers after each other let every pixel reach every other.
+    """Pixels of the same row, or of the same column; two such layers connect every pair of pixels.
 
         axis="row"      y_i = y_j
         axis="column"   x_i = x_j

@@ -1,4 +1,4 @@
-"""Structures that close keys, or pairs one by one."""
+"""Padding and boolean masks."""
 
 from dataclasses import dataclass
 
@@ -13,13 +13,13 @@ from .structure import Structure, kind_of
 
 @dataclass(frozen=True, eq=False)
 class Padding(Structure):
-    """Only the first keys of an item are real; the padding may hold anything, NaN included.
+    """Only the first keys of an item are valid; the padding may hold anything, NaN included.
 
         j < lengths[b] for item b
 
     Also known as: padding mask, key padding mask.
 
-    lengths (batch,) int, whole items; a shape that broadcasts to all batch axes will do.
+    lengths (batch,) int, or a shape that broadcasts to all batch axes.
     """
 
     lengths: Tensor
@@ -67,13 +67,13 @@ class Padding(Structure):
 
 @dataclass(frozen=True, eq=False)
 class Mask(Structure):
-    """The pairs the user marks.
+    """A boolean mask of allowed pairs.
 
         keep[i, j]
 
     Also known as: attention mask, attn_mask, boolean mask.
 
-    keep (..., H, n, m) bool, or what broadcasts to it; True = may be attended. A key mask is keep[:, None, None, :].
+    keep (..., H, n, m) bool, or broadcastable to it; True = may be attended. A key mask is keep[:, None, None, :].
     """
 
     keep: Tensor

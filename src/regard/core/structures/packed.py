@@ -1,4 +1,4 @@
-"""Packed sequences: as torch's jagged NestedTensor or as cu_seqlens, they are segments of one long sequence."""
+"""Packed sequences, from torch's jagged NestedTensor or cu_seqlens, as segments of one long sequence."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +13,7 @@ from .placed_band import PlacedBand
 
 
 def within_sequences(over: "Structure | str | None", queries: Packing, keys: Packing) -> Structure:
-    """`over`, as it holds in each sequence, over the packed rows: Full(), Causal(), Window(...) and what & joins."""
+    """Applies `over` within each sequence of packed rows: Full(), Causal(), Window(...) and combinations with &."""
     alike = queries is keys or queries.starts is keys.starts
     made: Structure = Segments(queries.ids) if alike else Segments(queries.ids, key_ids=keys.ids)
     for part in structure_of(over).parts():
@@ -23,19 +23,19 @@ def within_sequences(over: "Structure | str | None", queries: Packing, keys: Pac
         if not band:
             raise Refused(
                 f"over={part} of packed sequences: expected Full(), Causal(), Window(left, right) or these joined "
-                "with &. They hold within each sequence; padding and segments there are none."
+                "with &. They apply within each sequence; padding and segments are not needed."
             )
         made = made & (part if alike else _placed(part, queries, keys))
     return made
 
 
 def _placed(part: Structure, queries: Packing, keys: Packing) -> PlacedBand:
-    """A band whose sequences have other lengths on each side, aligned sequence by sequence."""
+    """A band between packed queries and keys of different lengths, aligned sequence by sequence."""
     assert isinstance(part, (Causal, Window))
     if part.align is None:
         who = type(part).__name__
         raise ValueError(
-            f"{who}() needs align= where packed queries and keys have lengths of their own:\n"
+            f"{who}() needs align= where packed queries and keys differ in length:\n"
             f'{who}(align="end") puts the last query of a sequence at its last key;\n'
             f'{who}(align="start") puts query i at key i.'
         )
@@ -49,7 +49,7 @@ def _placed(part: Structure, queries: Packing, keys: Packing) -> PlacedBand:
 
 @dataclass(frozen=True, eq=False)
 class Unpacked:
-    """A call over jagged tensors as a call over packed rows; `like` makes an answer jagged again."""
+    """A call over jagged tensors as a call over packed rows; `like` converts the output back to jagged."""
 
     q: Tensor
     k: Tensor
@@ -64,11 +64,11 @@ class Unpacked:
 
 
 def unpacked(q: Any, k: Any, v: Any, over: "Structure | str | None") -> Unpacked:
-    """q (B, H, j, d), or (B, j, d) without heads, jagged in j; k and v alike, of as many sequences."""
+    """q (B, H, j, d), or (B, j, d) without heads, jagged in j; k and v likewise, with the same number of sequences."""
     ragged = _check(q, "q")
     for name, x in (("k", k), ("v", v)):
         if _check(x, name) != ragged or x.shape[0] != q.shape[0]:
-            raise ValueError(f"{name} {tuple(x.shape)} and q {tuple(q.shape)} are not jagged alike.")
+            raise ValueError(f"{name} {tuple(x.shape)} and q {tuple(q.shape)} are not jagged in the same way.")
     queries = Packing(q.offsets(), q.values().shape[-2])
     keys = queries if k.offsets() is q.offsets() else Packing(k.offsets(), k.values().shape[-2])
     if values_are_checked(q.values()) and not torch.equal(k.offsets(), v.offsets()):
@@ -86,7 +86,7 @@ def _check(x: Any, name: str) -> int:
             f"{name} is {'a strided NestedTensor' if getattr(x, 'is_nested', False) else 'not nested'}, expected q, k "
             "and v all jagged: torch.nested.nested_tensor(list, layout=torch.jagged)."
         )
-    jagged: Any = x  # torch's stubs do not know what a jagged tensor has
+    jagged: Any = x  # not in torch's stubs: attributes of jagged tensors
     ragged = int(jagged._ragged_idx)
     if x.ndim not in (3, 4) or ragged != x.ndim - 2:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Where packed sequences begin and end."""
+"""Offsets of packed sequences (cu_seqlens)."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -12,7 +12,7 @@ from ..errors import values_are_checked
 
 @dataclass(frozen=True, eq=False)
 class Packing:
-    """Where sequences begin and end: cu_seqlens (s + 1,), 0 first, `total` last."""
+    """Offsets of sequences: cu_seqlens (s + 1,), 0 first, `total` last."""
 
     starts: Tensor
     total: int
@@ -27,8 +27,8 @@ class Packing:
             given = starts.tolist()
             if given[0] != 0 or given[-1] != total or any(b < a for a, b in pairwise(given)):
                 raise ValueError(
-                    f"{name} is {shown(given)}, expected 0 first, {total} last (as many rows as were packed) and "
-                    "no step back."
+                    f"{name} is {shown(given)}, expected 0 first, {total} last (the number of packed rows) and "
+                    "no decrease."
                 )
         return Packing(starts, total)
 
@@ -40,7 +40,7 @@ class Packing:
 
     @property
     def places(self) -> Tensor:
-        """(total,): where each row stands in its sequence."""
+        """(total,): the position of each row in its sequence."""
         return torch.arange(self.total, device=self.starts.device) - self.starts[self.ids]
 
     @property

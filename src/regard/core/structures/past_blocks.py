@@ -1,4 +1,4 @@
-"""Blocks of keys that lie wholly in a query's past: what compressed attention may look at."""
+"""Blocks of keys entirely in a query's past, for compressed attention."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -12,13 +12,13 @@ from .structure import Structure
 
 @dataclass(frozen=True, eq=False)
 class PastBlocks(Structure):
-    """Keys are blocks of tokens, and a query attends those that ended before it, or with it.
+    """Keys are blocks of tokens; a query attends blocks that end at or before it.
 
         (i, b) where (b + 1) block <= start + i + 1
 
     Also known as: causal mask of compressed blocks.
     block  tokens a block
-    start  where the first query stands, which decoding says
+    start  position of the first query, for decoding
 
     Yuan et al. 2025 (NSA). With blocks of one token it is Causal.
     """

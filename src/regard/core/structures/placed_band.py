@@ -1,4 +1,4 @@
-"""A band by given positions: causality and windows where rows are not at the places in which they stand."""
+"""A band by explicit position ids: causal masks and windows for packed or paged rows."""
 
 from dataclasses import dataclass
 
@@ -10,11 +10,11 @@ from .structure import Structure, kind_of
 
 @dataclass(frozen=True, eq=False)
 class PlacedBand(Structure):
-    """Pairs whose positions are near: packed sequences of different lengths, sequences of a paged cache.
+    """Pairs within a band of positions: packed sequences of different lengths, sequences of a paged cache.
 
         -left <= p_j - p_i <= right
 
-    query_places (n,) or (batch, n) and key_places (m,) or (batch, m), whole numbers; None leaves a side open.
+    query_places (n,) or (batch, n) and key_places (m,) or (batch, m), whole numbers; None: unbounded.
     """
 
     query_places: Tensor

@@ -1,4 +1,4 @@
-"""Structures of one segment: packed sequences, and pooling."""
+"""Segments: packed sequences, and pooling."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ from .structure import Structure, kind_of
 
 @dataclass(frozen=True, eq=False)
 class Segments(Structure):
-    """Pairs of one segment: packed sequences, and pooling.
+    """Pairs of the same segment: packed sequences, and pooling.
 
         ids[i] == key_ids[j]
 
@@ -23,7 +23,7 @@ class Segments(Structure):
 
     Segments(ids)              packed self-attention; ids (n,) or (batch, n), any integers >= 0
     Segments(ids, key_ids=...) packed cross-attention
-    Segments.packed(cu_seqlens) the same from where sequences begin, (s + 1,): 0 first, the total last
+    Segments.packed(cu_seqlens) the same from offsets (s + 1,): 0 first, the total last
     Segments(ids, count=s)     pooling: query c of s attends the keys whose id is c (empty segments give 0)
     """
 
@@ -73,8 +73,8 @@ class Segments(Structure):
             )
         if values_are_checked(ids) and ids.numel() and int(ids.min()) < 0:
             raise ValueError(
-                f"Segments({name}) holds {int(ids.min())}, expected ids >= 0. Keys that belong nowhere "
-                "are closed by & Padding(lengths) or & Mask(keep=...)."
+                f"Segments({name}) holds {int(ids.min())}, expected ids >= 0. Keys without a segment "
+                "are masked by & Padding(lengths) or & Mask(keep=...)."
             )
         if ids.ndim == 1:
             return ids[None]

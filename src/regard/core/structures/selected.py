@@ -1,4 +1,4 @@
-"""Pairs that the data choose: each query attends a few blocks of keys, picked by a cheap score."""
+"""Data-dependent sparsity: each query attends a few blocks of keys, selected by a cheap score."""
 
 from dataclasses import dataclass
 
@@ -13,14 +13,14 @@ from .structure import Structure, kind_of
 
 @dataclass(frozen=True, eq=False)
 class Selected(Structure):
-    """Each query attends blocks of keys of its own.
+    """Each query attends its own selection of key blocks.
 
         (i, j) where floor(j / block) is one of index_i
 
     Also known as: block-sparse attention, block selection, top-k blocks.
-    index (..., H or 1, n, top) integers, the chosen blocks of each query, -1 for none; block keys a block, 1 for single
-    keys (as a DeepSeek indexer chooses them). Lu et al. 2025 (MoBA). `Selected.top_blocks(q, k, ...)` chooses as MoBA
-    does. Choosing every block is attending every key.
+    index (..., H or 1, n, top) integers, the selected blocks of each query, -1 for none; block: keys a block, 1 for
+    single keys (as a DeepSeek indexer selects them). Lu et al. 2025 (MoBA). `Selected.top_blocks(q, k, ...)` selects
+    as MoBA does. Selecting every block is full attention.
     """
 
     index: Tensor
@@ -31,15 +31,15 @@ class Selected(Structure):
 
     @staticmethod
     def top_blocks(q: Tensor, k: Tensor, block: int, top: int, *, causal: bool = True) -> "Selected":
-        """The blocks whose mean key has the largest dot product with the query, as MoBA chooses them.
+        """The blocks whose mean key has the largest dot product with the query, as in MoBA.
 
         q (..., H, n, d), k (..., H_k, m, d)  ->  index (..., H, n, top)
 
-        causal    the query's own block is always chosen, and none that begins after the query; with fewer keys than
-                  queries or more, the last query stands at the last key. Join Causal(align="end") for what lies ahead
-                  inside the query's own block.
+        causal    always selects the query's own block, and none that begins after the query; if queries and keys
+                  differ in number, they are aligned at the end. Combine with Causal(align="end") to mask later keys
+                  of the query's own block.
 
-        The choice has no gradient: queries and keys learn through the pairs that were chosen.
+        The selection has no gradient: queries and keys learn through the selected pairs.
         """
         block, top = whole(block, "Selected.top_blocks", "block"), whole(top, "Selected.top_blocks", "top")
         flag(causal, "Selected.top_blocks", "causal")
@@ -97,6 +97,6 @@ class Selected(Structure):
         chosen = self.index[item.squeeze(-1), head.squeeze(-1), tile.query.squeeze(-1)].long()  # (g, r, top)
         count = -(-tile.m // self.block)
         keep = torch.zeros((*chosen.shape[:-1], count + 1), dtype=torch.bool, device=chosen.device)
-        keep.scatter_(-1, chosen.where(chosen >= 0, count), True)  # -1 goes to a block that nobody asks for
+        keep.scatter_(-1, chosen.where(chosen >= 0, count), True)  # -1 goes to an extra block
         place = (tile.key // self.block).expand(keep.shape[0], keep.shape[1], -1)
         return keep.gather(-1, place)

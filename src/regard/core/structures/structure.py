@@ -1,4 +1,4 @@
-"""What a structure is, the two that every other needs, and what `over=` takes."""
+"""Base class of structures, Full and And, and resolution of `over=`."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from ..lowering.tiles import Tile
 
 @dataclass(frozen=True, eq=False)
 class Structure(Spec):
-    """The set of pairs (i, j) that may meet."""
+    """The set of pairs (i, j) that may attend."""
 
     is_graph = False
 
@@ -23,21 +23,21 @@ class Structure(Spec):
         super().__init_subclass__(**options)
         if "plan_key" not in cls.__dict__:
             cls.plan_key = Structure.plan_key  # type: ignore[method-assign]
-        if "kernel_form" not in cls.__dict__:  # a subclass may allow what no kernel knows
+        if "kernel_form" not in cls.__dict__:  # a subclass may allow other pairs
             cls.kernel_form = Structure.kernel_form  # type: ignore[method-assign]
 
     def plan_key(self) -> Hashable | None:
-        """The constants that, beside the shapes, determine the plan of a call; None where it depends on more, such as
+        """The constants that determine the plan of a call together with the shapes; None if it depends on more, such as
         tensors. Not inherited: a subclass may add state."""
         return None
 
     def fit(self, lead: tuple[int, ...], heads: int, n: int, m: int) -> "Structure":
-        """Checked against the sizes of one call, tensors brought to their canonical shape."""
+        """The structure checked against the sizes of a call, with tensors in canonical shape."""
         return self
 
     def kernel_form(self, n: int, m: int) -> StructureForm | None:
-        """The structure, fitted to n queries and m keys, as kernels know it; None where they do not. Not inherited:
-        each class says its own. `A & B` is known by its parts."""
+        """Kernel form of the structure, fitted to n queries and m keys; None without one. Not inherited. `A & B` has
+        the forms of its parts."""
         return None
 
     def allowed(self, tile: Tile) -> Tensor | None:
@@ -45,15 +45,15 @@ class Structure(Spec):
         return None
 
     def span(self, heads: int, slab: slice, rows: slice, n: int, m: int) -> tuple[int, int]:
-        """A range of columns outside which no row of the block may look."""
+        """A range of columns that contains all allowed pairs of the block of rows."""
         return 0, m
 
     def keys(self, m: int) -> Tensor | None:
-        """(batch, heads or 1, m): False where a key is closed to every query, so that it may even hold NaN."""
+        """(batch, heads or 1, m): False where a key is masked for every query, so that it may hold NaN."""
         return None
 
     def lengths_of_keys(self, m: int) -> Tensor | None:
-        """(batch,) number of valid leading keys where padding is known, else None."""
+        """(batch,) number of valid leading keys, if there is padding, else None."""
         return None
 
     def to(self, device: torch.device | str) -> "Structure":
@@ -94,7 +94,7 @@ class Full(Structure):
 
     Also known as: dense attention, bidirectional attention, no mask.
 
-    What is meant where no structure is given.
+    The default.
     """
 
     def plan_key(self) -> Hashable | None:
@@ -106,7 +106,7 @@ class Full(Structure):
 
 @dataclass(frozen=True, eq=False)
 class And(Structure):
-    """Pairs that every part allows; made by `a & b`."""
+    """Intersection of structures; made by `a & b`."""
 
     members: tuple[Structure, ...]
 
@@ -117,8 +117,8 @@ class And(Structure):
     def fit(self, lead: tuple[int, ...], heads: int, n: int, m: int) -> Structure:
         if sum(part.is_graph for part in self.members) > 1:
             raise ValueError(
-                "Edges(...) & Edges(...): a row walks along one edge list. Pass the edges that both have, "
-                "or give one of the graphs as Mask(keep=adjacency)."
+                "Edges(...) & Edges(...): only one edge list is supported. Pass the edges of the intersection, "
+                "or one of the graphs as Mask(keep=adjacency)."
             )
         return And(tuple(part.fit(lead, heads, n, m) for part in self.members))
 
@@ -174,10 +174,10 @@ def structure_of(over: "Structure | str | None") -> Structure:
             raise _unknown(over)
         return found
     if isinstance(over, bool):
-        raise TypeError(f'over= got {over}: a structure says who may meet whom; is_causal=True is over="causal".')
+        raise TypeError(f'over= got {over}: expected a structure; is_causal=True is over="causal".')
     if isinstance(over, Tensor):
         raise TypeError(
-            f"over= got a {over.dtype} tensor: a bare mask does not say what True means. "
+            f"over= got a {over.dtype} tensor: a bare mask is ambiguous. "
             "Use Mask(keep=tensor) (True = may be attended), Mask(keep=~tensor) if True meant *drop*, "
             "Padding(lengths), or Edges(edge_index)."
         )

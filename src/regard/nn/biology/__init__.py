@@ -1,4 +1,4 @@
-"""Attention of models of proteins: over triangles of residues, and over aligned sequences."""
+"""Attention of protein models: triangle attention, and row and column attention over alignments."""
 
 from .alignments import MSAColumnAttention, MSARowAttention
 from .triangle import TriangleAttention

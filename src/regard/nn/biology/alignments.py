@@ -10,7 +10,7 @@ from .gated_rows import GatedRows
 
 
 class MSARowAttention(GatedRows):
-    """Residues of one sequence attend one another; what is known of a pair of residues biases all sequences alike.
+    """Residues of one sequence attend each other; the pair representation gives one bias for all sequences.
 
         out_si = W_o (sigmoid(W_g m_si) * sum_j w_sij v_sj),   w_si = softmax_j(q_si . k_sj / sqrt d + b_ij)
 
@@ -49,14 +49,14 @@ class MSARowAttention(GatedRows):
 
 
 class MSAColumnAttention(GatedRows):
-    """Sequences attend one another, at each residue by itself.
+    """Sequences attend each other, separately at each residue.
 
         out_si = W_o (sigmoid(W_g m_si) * sum_t w_sti v_ti),   w_si = softmax_t(q_si . k_ti / sqrt d)
 
     m (..., sequences, n, dim)  ->  out like m and the map (..., n, heads, sequences, sequences)
 
     Also known as: MSA column-wise gated self-attention.
-    Jumper et al. 2021 (AlphaFold 2, algorithm 8); Rao et al. 2021. Exchanging sequences exchanges the rows of out.
+    Jumper et al. 2021 (AlphaFold 2, algorithm 8); Rao et al. 2021. Permuting sequences permutes the rows of out.
     """
 
     def forward(self, x: Tensor, over: Structure | None = None) -> Attended:

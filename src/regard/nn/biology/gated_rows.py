@@ -1,4 +1,4 @@
-"""What the layers of this room share: every row of a table attends itself, with a bias of pairs and a gate."""
+"""Base of the layers here: self-attention within each row of a table, with a pair bias and an output gate."""
 
 import torch
 from torch import Tensor, nn
@@ -11,7 +11,7 @@ from regard.core.structures import Structure
 
 
 class GatedRows(nn.Module):
-    """Rows (..., rows, n, dim) attend by themselves: normed inputs, heads of width d, a sigmoid gate on each output."""
+    """Self-attention within each row (..., rows, n, dim): normalised inputs, heads of width d, a sigmoid gate."""
 
     @checked
     def __init__(self, dim: int, heads: int, *, d: int | None = None):

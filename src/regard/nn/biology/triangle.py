@@ -20,8 +20,8 @@ class TriangleAttention(GatedRows):
     node            "starting" or "ending"
 
     Also known as: triangular self-attention, AlphaFold triangle attention.
-    Jumper et al. 2021 (AlphaFold 2, algorithms 13 and 14); so too in AlphaFold 3 and Boltz. One bias of n x n numbers
-    serves all n rows. Turning z turns "starting" into "ending".
+    Jumper et al. 2021 (AlphaFold 2, algorithms 13 and 14); also in AlphaFold 3 and Boltz. One bias of n x n numbers
+    is shared by all n rows. Transposing z turns "starting" into "ending".
     """
 
     def __init__(self, dim: int, heads: int, *, d: int | None = None, node: str = "starting"):

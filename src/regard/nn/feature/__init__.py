@@ -1,4 +1,4 @@
-"""Feature-related compositions: several inputs, levels or representations of what is attended. One mechanism a file."""
+"""Feature-related compositions: attention over several inputs, levels or representations. One mechanism a file."""
 
 from .alternating import AlternatingCoAttention
 from .attention_via_attention import AttentionViaAttention

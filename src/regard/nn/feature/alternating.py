@@ -1,4 +1,4 @@
-"""Alternating co-attention: two inputs take turns in asking each other."""
+"""Alternating co-attention: two inputs take turns as the query."""
 
 import torch
 from torch import Tensor, nn
@@ -13,9 +13,9 @@ from ..composed import Composed
 
 
 class AlternatingCoAttention(nn.Module):
-    """Summarise the first input, ask the second with it, then ask the first again with the answer.
+    """Summarise the first input, attend the second with the summary, then the first again with that context.
 
-        c_0 = Att_1(nobody, F_1),   c_2 = Att_2(c_0, F_2),   c_1 = Att_1(c_2, F_1),   out = [c_1; c_2]
+        c_0 = Att_1(no query, F_1),   c_2 = Att_2(c_0, F_2),   c_1 = Att_1(c_2, F_1),   out = [c_1; c_2]
 
     first (..., n_1, first_dim), second (..., n_2, second_dim)  ->  out (..., first_dim + second_dim)
     maps: summary, second, first, one row each
@@ -23,8 +23,8 @@ class AlternatingCoAttention(nn.Module):
     tied    True (the survey): the summary has the parameters of the last step and a query of zeros;
             False (the authors' code): parameters of its own, query-free
 
-    Lu et al. 2016. Coarse: one weight for each position. The order counts: exchanging the inputs is another model.
-    Where no query reaches the last step (its query matrix is 0) and tied, c_1 = c_0.
+    Lu et al. 2016. Coarse: one weight for each position. Not symmetric in the two inputs.
+    If tied and the query matrix of the last step is 0, c_1 = c_0.
     """
 
     @checked

@@ -1,4 +1,4 @@
-"""Attention-via-attention: what was read at a coarse level asks the fine one."""
+"""Attention-via-attention: the context of a coarse level is part of the query of the fine level."""
 
 import torch
 from torch import Tensor, nn
@@ -13,15 +13,15 @@ from ..composed import Composed
 
 
 class AttentionViaAttention(nn.Module):
-    """Words are read first; what was read there helps to ask the characters.
+    """Attention over words first; its context joins the query over characters.
 
         c_w = Att_w(q, F_w),   c_c = Att_c([q; c_w], F_c),   out = [c_w; c_c]
 
     query (..., n, dim), words (..., n_w, word_dim), chars (..., n_c, char_dim)  ->  out (..., n, word_dim + char_dim)
     maps: words, chars, a row for each query
 
-    Zhao and Zhang 2018. Levels are two readings of one text, not nested. Where the second score ignores c_w, the
-    characters are read by plain attention and no gradient goes from them to the words.
+    Zhao and Zhang 2018. The levels are two tokenisations of one text, not nested. If the second score ignores c_w,
+    attention over characters is plain and sends no gradient to the words.
     """
 
     @checked

@@ -22,12 +22,12 @@ class HierarchicalAttention(nn.Module):
     features (..., S, W, dim)  ->  out (..., dim);  with three levels (..., P, S, W, dim), and so on
     maps: level_1 (..., S, 1, 1, W), level_2 (..., 1, 1, S), ...
 
-    over      who is open at the lowest level, Padding(lengths (..., S)) or Mask(keep (..., S, 1, 1, W)); what has
-              nothing open inside is closed one level up, so empty sentences change nothing
+    over      valid keys of the lowest level, Padding(lengths (..., S)) or Mask(keep (..., S, 1, 1, W)); a unit without
+              valid keys is masked one level up, so empty sentences change nothing
     dim       the width, or one for each level where `between` changes it
-    score     asked by nobody: "query_free", or any other with a learned query
-    between   for each level but the first None or a module (x (N, S, dim), open (N, S)) -> (N, S, dim'): a GRU over
-              sentences, say
+    score     "query_free", or any other with a learned query
+    between   for each level but the first None or a module (x (N, S, dim), open (N, S)) -> (N, S, dim'): for example a
+              GRU over sentences
 
     Also known as: HAN, hierarchical attention network.
     Yang et al. 2016 (HAN). With a score of 0 it is the mean of the sentences' means, not the mean of all words.
@@ -71,7 +71,7 @@ class HierarchicalAttention(nn.Module):
         for level, attention in enumerate(self.levels):
             found = attention(None, x, over=over)
             steps[f"level_{level + 1}"] = found
-            keep, x = open_keys(x, over).any(-1), found.out.squeeze(-2)  # keep (..., S): sentences with an open word
+            keep, x = open_keys(x, over).any(-1), found.out.squeeze(-2)  # keep (..., S): sentences with a valid word
             if level + 1 < len(self.levels):
                 over = Mask(keep=keep[..., None, None, :])
                 part = self.between[level]

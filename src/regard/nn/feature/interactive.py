@@ -1,4 +1,4 @@
-"""Interactive co-attention: each input is asked by the mean of the other."""
+"""Interactive co-attention: the mean of each input is the query over the other."""
 
 import torch
 from torch import Tensor, nn
@@ -13,16 +13,16 @@ from ..composed import Composed
 
 
 class InteractiveCoAttention(nn.Module):
-    """Each input is weighed by the mean of the other, both at once.
+    """The mean of each input is the query over the other, both at once.
 
         c_1 = Att_1(mean F_2, F_1),   c_2 = Att_2(mean F_1, F_2),   out = [c_1; c_2]
 
     first (..., n_1, first_dim), second (..., n_2, second_dim)  ->  out (..., first_dim + second_dim)
-    maps: first, second, one row each; means are over what is open
+    maps: first, second, one row each; means are over valid positions
 
     Also known as: IAN, interactive attention network.
-    Ma et al. 2017 (IAN), with the activated general score. Coarse: one weight for each position. Exchanging the inputs
-    together with the two scores exchanges the halves of the output.
+    Ma et al. 2017 (IAN), with the activated general score. Coarse: one weight for each position. Swapping the inputs
+    together with the two scores swaps the halves of the output.
     """
 
     @checked

@@ -1,4 +1,4 @@
-"""Multi-grained co-attention: a coarse and a fine look at two inputs, side by side."""
+"""Multi-grained co-attention: coarse and fine attention between two inputs, in parallel."""
 
 import torch
 from torch import Tensor, nn
@@ -17,16 +17,16 @@ from .parallel import ParallelCoAttention
 
 
 class MultiGrainedCoAttention(nn.Module):
-    """Two inputs are weighed by each other's mean and, beside it, by every pair of their positions.
+    """Two inputs attend each other by their means (coarse) and by every pair of positions (fine).
 
         survey: out = [interactive(F_1, F_2); parallel(F_1, F_2; A, max)]
-        mgan: the fine look at F_2 is mean_i sum_j align_j(A_ij) f_2j instead
+        mgan: the fine context of F_2 is mean_i sum_j align_j(A_ij) f_2j instead
 
     first (..., n_1, dim), second (..., n_2, dim)  ->  out (..., 4 dim): coarse first, coarse second, fine first,
     fine second; maps by these names with _ between (fine_second has a row for each position of the first in mgan)
 
     score     the affinity, "trilinear" as in both sources, or any other
-    coarse    the score of the coarse look: "activated_general" in the survey form, "general" in mgan, unless given
+    coarse    the score of the coarse part: "activated_general" in the survey form, "general" in mgan, unless given
     form      "survey", or "mgan" with first = sentence and second = aspect
 
     Also known as: MGAN.
@@ -72,7 +72,7 @@ class MultiGrainedCoAttention(nn.Module):
 
 
 class _Asymmetric(nn.Module):
-    """MGAN's fine look: the sentence by its best match, the aspect by what every word of the sentence reads of it."""
+    """MGAN's fine part: the sentence by its best match, the aspect by the mean context of the sentence's words."""
 
     def __init__(self, dim: int, score: ScoreLike, align: "str | Alignment", dropout: float):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Multi-representational attention: each token chooses among several embeddings of itself."""
+"""Multi-representational attention: each token attends over several embeddings of itself."""
 
 from collections.abc import Sequence
 
@@ -24,7 +24,7 @@ class MultiRepresentationalAttention(nn.Module):
 
     present   bool (..., n, E): False where a token is not in a vocabulary; in none of them: 0
     score     "query_free" (the survey), "dme" (linear, two units), "cdme" (a BiLSTM of two units along the sentence,
-              for each embedding by itself, then linear), or any other with a learned query
+              for each embedding separately, then linear), or any other with a learned query
 
     Also known as: DME, CDME, dynamic meta-embeddings.
     Kiela et al. 2018 (DME, CDME); sigmoid gates: align=Sigmoid(0.0). Weights sum to one over embeddings. Where all t_e

@@ -1,4 +1,4 @@
-"""Parallel co-attention: both inputs are weighed at once, by how each position matches every position of the other."""
+"""Parallel co-attention: both inputs are attended at once, by an affinity matrix of all pairs of positions."""
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +14,7 @@ from .affinity import Affinity
 
 
 class ParallelCoAttention(nn.Module):
-    """Every position of one input meets every position of the other; both are weighed by what they found.
+    """Weights of both inputs from the affinity of every pair of their positions.
 
         A = affinity(F_1, F_2)
         aggregated: e_1 = w_1 . tanh(W_1 F_1 + A W_2 F_2),   e_2 = w_2 . tanh(W_2 F_2 + A^T W_1 F_1)
@@ -29,8 +29,8 @@ class ParallelCoAttention(nn.Module):
     combine   "concat", or "sum" for equal widths
 
     Also known as: co-attention.
-    Lu et al. 2016; affinity and max of Seo et al. 2017. Fine: pairs are compared before anything is pooled. With a
-    bilinear affinity of 0 the inputs are weighed by themselves, query-free.
+    Lu et al. 2016; affinity and max of Seo et al. 2017. Fine: pairs are compared before pooling. With a
+    bilinear affinity of 0 each input is attended query-free.
     """
 
     @checked
@@ -87,7 +87,7 @@ class ParallelCoAttention(nn.Module):
 
 
 class AttentionFlow(nn.Module):
-    """Attention flows both ways and nothing is pooled: each position of the first input gets what it needs.
+    """Attention in both directions without early pooling: one output for each position of the first input.
 
         A = affinity(F_1, F_2)
         u_i = sum_j align_j(A_ij) f_2j,   h = sum_i align_i(max_j A_ij) f_1i
@@ -97,7 +97,7 @@ class AttentionFlow(nn.Module):
     maps: second (a row for each position of the first), first (one row)
 
     Also known as: BiDAF, bidirectional attention flow.
-    Seo et al. 2017 (BiDAF). Under softmax the part of a trilinear affinity that reads f_1 alone moves no u_i.
+    Seo et al. 2017 (BiDAF). Under softmax the term of a trilinear affinity in f_1 alone leaves every u_i unchanged.
     """
 
     @checked

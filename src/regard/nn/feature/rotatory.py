@@ -1,4 +1,4 @@
-"""Rotatory attention: a target and its two contexts ask one another in turn."""
+"""Rotatory attention: a target and its left and right context attend each other in turn."""
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +14,7 @@ from ..composed import Composed
 
 
 class RotatoryAttention(nn.Module):
-    """The target asks its left and right context, and each answer asks the target back.
+    """The target is the query over its left and right context; each result is the query over the target.
 
         r_t = mean F_t,   r_l = Att_l(r_t, F_l),   r_r = Att_r(r_t, F_r)
         r_lt = Att_lt(r_l, F_t),   r_rt = Att_rt(r_r, F_t),   out = [r_l; r_r; r_lt; r_rt]
@@ -23,13 +23,14 @@ class RotatoryAttention(nn.Module):
     ->  out (..., left_dim + right_dim + 2 target_dim)
     maps: left, right, left_target, right_target, one row each: the last hop's; those of earlier hops are left_1, ...
 
-    hops      repeats: the left context of hop s is asked by r_lt of hop s - 1, the right by r_rt, so that hops chain
+    hops      repeats: the query over the left context in hop s is r_lt of hop s - 1, over the right r_rt
     tied      one set of parameters for all hops
-    inverse   contexts are pooled first and ask the target, whose answers ask the contexts
+    inverse   contexts are pooled first and query the target, whose results query the contexts
 
     Also known as: LCR-Rot.
-    Zheng and Xia 2018 (LCR-Rot); hops: Wallaart and Frasincar 2019. An empty context gives 0, and asked by it the
-    target becomes its mean (activated general score). Exchanging left and right with their parameters exchanges halves.
+    Zheng and Xia 2018 (LCR-Rot); hops: Wallaart and Frasincar 2019. An empty context gives 0, and as a query
+    it gives the mean of the target (activated general score). Swapping left and right with their parameters swaps
+    halves.
     """
 
     @checked

@@ -1,4 +1,4 @@
-"""Graph layers: one operator a file. Arguments, results and parameters as in torch_geometric, where it has them."""
+"""Graph layers: one operator a file. Arguments, results and parameters as in torch_geometric where it has the layer."""
 
 from .agnn_conv import AGNNConv
 from .attentional_aggregation import AttentionalAggregation

@@ -1,4 +1,4 @@
-"""How a caller gives a graph: edge_index, a sparse or dense adjacency, or a graph object of another library."""
+"""Input formats of a graph: edge_index, a sparse or dense adjacency, or a graph object of another library."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,10 +22,9 @@ TYPES = IdNames("edge_type", "edge", "Build the layer with num_relations= as man
 
 @dataclass(frozen=True, eq=False)
 class Adjacency:
-    """index (2, E): sources, then targets. values: what a sparse adjacency holds at its edges. given: the caller's.
+    """index (2, E): sources, then targets. values: entries of a sparse adjacency. given: the caller's object.
 
-    size (targets, sources), where an adjacency says it. held: whether no id is outside, so that features may be read
-    by them.
+    size (targets, sources) of an adjacency. held: whether all ids are within bounds, so that features may be indexed.
     """
 
     index: Tensor
@@ -36,13 +35,13 @@ class Adjacency:
     held: bool = False
 
     def within(self, sources: int, targets: int) -> "Adjacency":
-        """The same graph, whose ids are 0 to sources - 1 and 0 to targets - 1: an error where they are not."""
+        """The same graph with ids checked to be 0 to sources - 1 and 0 to targets - 1."""
         index = ids_within(self.index, (sources, targets), ENDS)
         return Adjacency(index, self.values, self.given, self.flow, self.size, held=True)
 
     @property
     def attr(self) -> Tensor | None:
-        """Values of an adjacency are edge features only where they are vectors."""
+        """Edge features: the values of an adjacency, if they are vectors."""
         return self.values if self.values is not None and self.values.ndim > 1 else None
 
     @property
@@ -50,14 +49,14 @@ class Adjacency:
         return not isinstance(self.given, Tensor) or self.given.layout != torch.strided
 
     def as_given(self, index: Tensor) -> Tensor:
-        """An index in the orientation that the caller uses."""
+        """An index in the caller's orientation."""
         return index.flip(0) if self.flow == "target_to_source" and not self.sparse else index
 
 
 def read_graph(adjacency: Any, flow: str = "source_to_target") -> Adjacency:
     """edge_index (2, E) is read as it is. In an adjacency, row i and column j mean that i attends j, as in adj.t().
 
-    A dense adjacency is a matrix (targets, sources) of numbers or truths; integers with two rows are always an
+    A dense adjacency is a matrix (targets, sources) of numbers or bools; integers with two rows are always an
     edge_index, and floating-point ones with two rows are an error. Graph objects are those of `parts_of`.
     """
     if isinstance(adjacency, Adjacency):
@@ -103,7 +102,7 @@ def _dense(adjacency: Tensor) -> Tensor:
 
 
 def _is_matrix(adjacency: Any) -> bool:
-    """Whether weights are returned in the caller's layout: torch.sparse and torch_sparse's SparseTensor."""
+    """Whether weights are returned in the caller's sparse layout: torch.sparse, torch_sparse's SparseTensor."""
     if isinstance(adjacency, Tensor):
         return adjacency.layout != torch.strided
     return hasattr(adjacency, "coo") and hasattr(adjacency, "set_value")
@@ -129,5 +128,5 @@ def sparse_like(given: Any, index: Tensor, values: Tensor) -> Any:
 
 
 def pair_of(x: Any) -> tuple[Tensor, Tensor | None]:
-    """(sources, targets) of what a layer was given: one tensor stands for both."""
+    """(sources, targets) of a layer's input; a single tensor is both."""
     return (x, x) if isinstance(x, Tensor) else (x[0], x[1])

@@ -13,7 +13,7 @@ from .layer import GraphLayer
 
 
 class AGNNConv(GraphLayer):
-    """Neighbours that point the same way count more; one number says how much more.
+    """Attention by cosine similarity of features, with a learned inverse temperature.
 
         x'_i = sum_j w_ij x_j,   w_i = softmax_j beta cos(x_i, x_j)
 
@@ -22,8 +22,8 @@ class AGNNConv(GraphLayer):
     requires_grad=False keeps beta = 1. return_map=True: (out, AttentionMap).
 
     Also known as: AGNN.
-    Thekumparampil et al. 2018. Arguments and parameters are those of torch_geometric.nn.AGNNConv. Weights do not
-    depend on the lengths of the features.
+    Thekumparampil et al. 2018. Arguments and parameters are those of torch_geometric.nn.AGNNConv. Weights are invariant
+    to the norms of the features.
     """
 
     @checked

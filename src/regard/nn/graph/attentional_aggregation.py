@@ -15,19 +15,19 @@ from .pooling import graphs_of, membership
 
 
 class AttentionalAggregation(nn.Module):
-    """A gate says how much each node counts in its graph.
+    """Softmax pooling of the nodes of each graph by a gate network.
 
         r_g = sum_n w_n h(x_n),   w = softmax over the nodes of graph g of gate(x_n)
 
     x (..., N, F), index (N,) the graph of each node (or ptr)  ->  (..., graphs, F'); an empty graph gives 0
 
-    gate_nn   F -> 1, or F -> F' for a weight of its own for each feature
+    gate_nn   F -> 1, or F -> F' for feature-wise weights
     nn        h, the identity unless given
     return_map=True: (out, AttentionMap); map.edges() is the weight of each node
 
     Also known as: global attention pooling.
-    Li et al. 2019. Arguments and parameters are those of torch_geometric.nn.AttentionalAggregation. A graph twice in
-    one graph gives the same result as once.
+    Li et al. 2019. Arguments and parameters are those of torch_geometric.nn.AttentionalAggregation. Duplicating all
+    nodes of a graph leaves the result unchanged.
     """
 
     @checked
@@ -83,5 +83,5 @@ class AttentionalAggregation(nn.Module):
 
 
 def _is_mlp(part: Any) -> bool:
-    """torch_geometric's MLP normalises by graph, so it is also told the batch."""
+    """torch_geometric's MLP normalises by graph, so it also takes the batch vector."""
     return type(part).__name__ == "MLP" and type(part).__module__.startswith("torch_geometric")

@@ -1,4 +1,4 @@
-"""EdgeGATConv: graph attention in which edges get new features too (EGAT)."""
+"""EdgeGATConv: graph attention that also updates edge features (EGAT)."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ from .linear import heads_first, heads_last, linear
 
 
 class EdgeGATConv(GraphLayer):
-    """An edge looks at its two ends and itself; what it sees is its new feature, and scores it.
+    """The new features of an edge, from its two ends and its own features, also give its score.
 
         f'_ij = LeakyReLU(A_d x_i + A_s x_j + A_e f_ij + b)
         x'_i = sum_j w_ij W x_j,   w_i = softmax_j a . f'_ij
@@ -74,7 +74,7 @@ class EdgeGATConv(GraphLayer):
         score.v = self.att
         ran = self.over_edges(q, k, heads_first(self.lin_value(source), self.heads), score, graph, key=key)
         j, i = graph.index[0], graph.index[1]
-        seen = F.leaky_relu(q[..., i, :] + k[..., j, :] + key, self.negative_slope)  # the new features themselves
+        seen = F.leaky_relu(q[..., i, :] + k[..., j, :] + key, self.negative_slope)  # the new edge features
         out, new = heads_last(ran.out, self.concat), heads_last(seen, self.concat)
         return (out, new, ran.map) if return_map else (out, new)
 

@@ -1,4 +1,4 @@
-"""EdgeSetAttention: a graph as the set of its edges, by attention alone."""
+"""EdgeSetAttention: attention over the set of edges of a graph, without message passing."""
 
 from typing import Any
 
@@ -31,8 +31,8 @@ class EdgeSetAttention(nn.Module):
     ->  (graphs, dim) with a P in blocks, else (E, dim), a row for each of the caller's edges
 
     blocks       "MSMSPS": the kind of each block; after P the blocks are S among a graph's seeds
-    seeds        how many vectors ask in P
-    pairs        (2, P) line_graph(edge_index), made before: for a compiled model
+    seeds        number of learned queries (seeds) in P
+    pairs        (2, P) line_graph(edge_index), precomputed: for a compiled model
     return_map   (out, [AttentionMap of each block]): M on pairs of edges, S over all edges, P seeds by edges
 
     Also known as: ESA, edge-set attention.

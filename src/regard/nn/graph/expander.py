@@ -1,4 +1,4 @@
-"""Expander graphs: few edges by which any node reaches any other in few steps."""
+"""Expander graphs: sparse graphs in which any node reaches any other in few steps."""
 
 import math
 from functools import lru_cache
@@ -11,7 +11,7 @@ from regard.core.arguments import shown, whole
 
 COMPLETE = 10  # graphs of up to so many nodes get all edges
 TRIES = 20
-CHECKED = 20_000  # nodes of the largest graph whose spectral gap is looked at
+CHECKED = 20_000  # nodes of the largest graph whose spectral gap is checked
 
 
 def expander_edges(nodes: "int | Tensor", degree: int = 6, seed: int = 0, graphs: int | None = None) -> Tensor:
@@ -45,9 +45,9 @@ def expander_edges(nodes: "int | Tensor", degree: int = 6, seed: int = 0, graphs
 
 
 def second_eigenvalue(edge_index: Tensor, nodes: int, steps: int = 100) -> float:
-    """The largest |eigenvalue| but the first of a regular graph given both ways, by power iteration (from below).
+    """The second largest |eigenvalue| of an undirected regular graph, by power iteration (from below).
 
-    A d-regular graph is a good expander where it is near 2 sqrt(d - 1); d is the first one.
+    A d-regular graph is a good expander where it is near 2 sqrt(d - 1); d is the largest.
     """
     index = edge_index.cpu().numpy()
     return _second(index, nodes, steps)

@@ -22,7 +22,7 @@ GRAPH, EXPANDER, TO_VIRTUAL, FROM_VIRTUAL, LOOP = range(5)
 
 
 class ExphormerConv(GraphLayer):
-    """Sparse attention that reaches everywhere: a union of the graph, of a random expander and of virtual nodes.
+    """Sparse attention over the union of the graph, a random expander and virtual nodes.
 
         x'_i = sum_j w_ij V x_j,   w_i = softmax_j clamp(sum (Q x_i) * (K x_j) * E_ij / sqrt(C)),   j -> i in the union
         E_ij = a learned vector for the kind of edge, + W_e e_ij on edges of the graph that have features
@@ -33,16 +33,17 @@ class ExphormerConv(GraphLayer):
     degree         of the expander, an even number; 0: none. It is drawn from `seed` for each graph by its size
     virtual_nodes  of each graph, joined to all its nodes both ways, with learned features; 0: none
     add_self_loops each node attends itself too
-    clamp          of scores, as its authors have it; None leaves them as they are, and runs on the kernels of graphs
-    expander       (2, X) edges to take instead of drawing some: keep those of a data set, or of a compiled model
-    virtual        (graphs * virtual_nodes, F) their features, from the layer before; return_virtual=True gives what
-                   comes of them too, (out, virtual)
+    clamp          of scores, as in the authors' code; None: no clamp, which runs on the graph kernels
+    expander       (2, X) edges to use instead of random ones, for example precomputed for a data set or a compiled
+                   model
+    virtual        (graphs * virtual_nodes, F) their features, from the previous layer; return_virtual=True
+                   returns the updated ones too, (out, virtual)
     return_map     (out, AttentionMap) over nodes, then virtual nodes: map.edges() has the caller's edges first, then
                    those of the expander, to the virtual nodes, from them, and loops
 
     Also known as: Exphormer, expander attention.
-    Shirzad et al. 2023. Kinds of edges start at 1, where this is scaled dot-product attention. Exchanging nodes
-    exchanges the rows of the result if the expander's edges go along. Inside GPSConv: attn_type=ExphormerConv(...).
+    Shirzad et al. 2023. Kinds of edges start at 1, where this is scaled dot-product attention. Permutation
+    equivariant if the expander's edges are permuted too. Inside GPSConv: attn_type=ExphormerConv(...).
     """
 
     @checked(degree=0, virtual_nodes=0, seed=0)
@@ -135,8 +136,8 @@ class ExphormerConv(GraphLayer):
         batch: Tensor | None,
         expander: Tensor | None,
     ) -> tuple[Adjacency, Tensor]:
-        """The graph, the expander, the virtual nodes and loops as one, made once for a graph; and the vectors of the
-        kinds of its edges, (H, edges, C)."""
+        """The union of the graph, the expander, the virtual nodes and loops, cached by graph; and the vector of each
+        edge's kind, (H, edges, C)."""
         nodes, asked = ids.shape[0], (self.degree, self.virtual_nodes, self.add_self_loops, self.seed)
         if expander is not None:
             check_ids_of_edges(self, expander, "expander")

@@ -1,7 +1,7 @@
-"""Features of nodes, dense or torch.sparse: dropout, and the product with a weight.
+"""Node features, dense or torch.sparse: dropout, and the product with a weight matrix.
 
 A bag of words has one entry in a hundred, so x W^T costs a hundredth of the dense product. torch sorts the entries by
-column again in each backward pass; here that is done once for a pattern and remembered.
+column in each backward pass; here that is done once for a sparsity pattern and cached.
 """
 
 import warnings
@@ -16,8 +16,8 @@ from regard.core.caches.tensor_cache import cached_by_tensor
 
 
 class Pattern(NamedTuple):
-    """Where a sparse matrix has entries. By row: column[start[i] : start[i + 1]]; by column alike, with the place of
-    each of those entries among the ones by row, and back."""
+    """Sparsity pattern, CSR and CSC. By row: column[start[i] : start[i + 1]]; by column likewise, with the permutation
+    between the two orders and its inverse."""
 
     size: tuple[int, int]
     start: Tensor
@@ -33,7 +33,7 @@ class Pattern(NamedTuple):
 
 
 def product(x: Tensor, weight: Tensor) -> Tensor:
-    """x W^T, x (N, F) sparse and W (C, F)  ->  (N, C). Differentiable by the weight as often as wanted."""
+    """x W^T, x (N, F) sparse and W (C, F)  ->  (N, C). Differentiable in the weight, to any order."""
     ours = x.layout in (torch.sparse_coo, torch.sparse_csr) and x.ndim == 2 and x.dtype == weight.dtype
     traced = torch.compiler.is_compiling() or torch.is_autocast_enabled(weight.device.type)
     if not ours or traced or x.requires_grad or type(x) is not Tensor:
@@ -57,12 +57,12 @@ def dropped(x: Tensor, p: float, training: bool) -> Tensor:
         y = _csr(x.crow_indices(), x.col_indices(), _dropped(x.values(), p), x.shape)
     else:
         raise ValueError(f"x is {x.layout}, expected dense features, or sparse ones as COO or CSR.")
-    cached_by_tensor((y,), "pattern", lambda: pattern_of(x))  # the entries stand where they stood
+    cached_by_tensor((y,), "pattern", lambda: pattern_of(x))  # the same pattern
     return y
 
 
 def pattern_of(x: Tensor) -> Pattern:
-    """The pattern of a sparse COO or CSR matrix, made once for a tensor."""
+    """The pattern of a sparse COO or CSR matrix, cached by tensor."""
     return cached_by_tensor((x,), "pattern", lambda: _pattern(x))
 
 
@@ -93,7 +93,7 @@ def _entries(x: Tensor) -> Tensor:
 
 
 class _Product(torch.autograd.Function):
-    """X W^T of entries (nnz,), a weight (C, F) and a pattern; its gradient is the same product with X turned."""
+    """X W^T of entries (nnz,), a weight (C, F) and a pattern; its gradient is the same product with X transposed."""
 
     @staticmethod
     def forward(ctx: Any, values: Tensor, weight: Tensor, pattern: Pattern) -> Tensor:
@@ -115,7 +115,7 @@ def _csr(start: Tensor, column: Tensor, values: Tensor, size: Any) -> Tensor:
 
 @lru_cache
 def _expect_csr() -> None:
-    """torch says once that its CSR matrices are young; that is no news to our caller."""
+    """Suppresses torch's warning that CSR support is in beta."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         none = torch.zeros(1, dtype=torch.int64)
@@ -125,5 +125,5 @@ def _expect_csr() -> None:
 def _dropped(x: Tensor, p: float) -> Tensor:
     if x.device.type != "cpu" or torch.compiler.is_compiling() or p >= 1:
         return F.dropout(x, p)
-    keep = torch.rand_like(x, dtype=torch.float32).ge_(p)  # two and a half times faster than torch's draw of Bernoulli
+    keep = torch.rand_like(x, dtype=torch.float32).ge_(p)  # 2.5 times faster than torch's bernoulli_
     return x * keep.to(x.dtype).mul_(1 / (1 - p))

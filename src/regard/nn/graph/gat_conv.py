@@ -19,7 +19,7 @@ from .self_loops import check_fill, with_loops
 
 
 class GATConv(GraphLayer):
-    """A node is the weighted mean of its neighbours; the weight is read off both ends, and off the edge.
+    """The weighted mean of the neighbours, with an additive score of both ends and of the edge.
 
         x'_i = sum_j w_ij W x_j,   w_i = softmax_j LeakyReLU(a_d . W x_i + a_s . W x_j + a_e . W_e e_ij)
 
@@ -28,9 +28,9 @@ class GATConv(GraphLayer):
 
     add_self_loops   each node has exactly one loop, as in torch_geometric; fill_value gives the features of loops
     residual, bias   W_r x_i and b, added after the heads are joined
-    value_dropout    on W x_j where it is averaged, not where it is scored, as in the paper's own code
+    value_dropout    on W x_j as values only, not in the score, as in the authors' code
     return_attention_weights   (out, (edge_index, weights (E, H))), torch_geometric's form, before dropout
-    return_map       (out, AttentionMap): map.edges() stands on the caller's edges, map.loops on loops that were added
+    return_map       (out, AttentionMap): map.edges() is in the caller's edge order, map.loops has the added self-loops
 
     Also known as: graph attention network, GAT layer.
     Velickovic et al. 2018. Arguments and parameters are those of torch_geometric.nn.GATConv. Static: all targets rank
@@ -116,7 +116,7 @@ class GATConv(GraphLayer):
         return self.answer(out, ran, graph, self.add_self_loops, return_attention_weights, return_map)
 
     def _targets(self, graph: Adjacency, size: "tuple[int, int] | None", sources: int) -> int:
-        """How many targets there are, where they have no features: by size= (sources, targets), or by the adjacency."""
+        """Number of targets without features: from size= (sources, targets), or from the adjacency."""
         if size is not None:
             if not isinstance(size, (tuple, list)) or len(size) != 2 or size[0] not in (None, sources):
                 raise ValueError(f"GATConv: size={shown(size)}, expected (sources, targets) with {sources} sources.")
@@ -133,11 +133,11 @@ class GATConv(GraphLayer):
         return values, None if target is None else second(target)
 
     def _edge_term(self, attr: Tensor | None, index: Tensor, q: Tensor, k: Tensor) -> Tensor | None:
-        """a_e . W_e e for each edge, (H, rows, 1); a_e and W_e are multiplied first, so nothing is E x H C."""
+        """a_e . W_e e for each edge, (H, rows, 1); a_e and W_e are multiplied first, which avoids an E x H C tensor."""
         if attr is None or self.lin_edge is None or self.att_edge is None:
             return None
         if isinstance(self.lin_edge, LazyLinear):
-            self.lin_edge(attr[:1])  # it takes its width from here
+            self.lin_edge(attr[:1])  # initialises the lazy linear layer
         if self.add_self_loops:
             attr = with_loops(attr, index, q.shape[-2], k.shape[-2], self.fill_value)
         matrix = self.lin_edge.weight.view(self.heads, self.out_channels, -1)

@@ -16,11 +16,11 @@ from .pooling import graphs_of, membership
 
 
 class GatedReadout(nn.Module):
-    """A gate for each node and feature, each by itself: nothing is normalised, so size counts.
+    """A sigmoid gate for each node and feature, without normalisation, so the result scales with the graph's size.
 
         h_g = tanh(sum_n sigmoid(i([h_n; x_n])) * tanh(j([h_n; x_n])))
 
-    h (N, F) and x (N, F_0) the features that the nodes began with, batch (N,)  ->  (graphs, C); an empty graph gives 0
+    h (N, F) and x (N, F_0) the initial node features, batch (N,)  ->  (graphs, C); an empty graph gives 0
 
     return_map=True: (out, AttentionMap), whose edges() are the gates, (1, C, N).
 

@@ -1,4 +1,4 @@
-"""GATv2Conv: graph attention whose ranking depends on who asks."""
+"""GATv2Conv: dynamic graph attention, whose ranking of neighbours depends on the query."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ from .self_loops import check_fill, with_loops
 
 
 class GATv2Conv(GraphLayer):
-    """As GATConv, with the read-out after the bend, so that two targets may rank the same sources differently.
+    """As GATConv, with the attention vector after the nonlinearity, so targets may rank sources differently.
 
         x'_i = sum_j w_ij W_l x_j,   w_i = softmax_j a . LeakyReLU(W_r x_i + W_l x_j + W_e e_ij)
 
@@ -93,5 +93,5 @@ class GATv2Conv(GraphLayer):
 
     def _score(self) -> GATv2:
         score = GATv2(slope=self.negative_slope)
-        score.v = self.att[0]  # made anew at each call, so that it reads the parameters of this very call
+        score.v = self.att[0]  # built at each call, so that it uses the current parameters
         return score

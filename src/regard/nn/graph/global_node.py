@@ -1,4 +1,4 @@
-"""GlobalNode: one more node in each graph, joined to all others both ways."""
+"""GlobalNode: a virtual node in each graph, connected to all others in both directions."""
 
 from typing import Any
 
@@ -14,16 +14,16 @@ from .pooling import graphs_of
 
 
 class GlobalNode(nn.Module):
-    """Adds a node that sees the whole graph and is seen by it, so that two layers reach everywhere.
+    """Adds a virtual node to each graph, so that two layers connect any pair of nodes.
 
         edges + (n -> g) + (g -> n) for every node n of graph g
 
     x (N, F), edge_index (2, E), batch (N,)
     ->  x (N + graphs, F), edge_index (2, E + 2 N), batch (N + graphs,), edge_type (E + 2 N,)
 
-    The new nodes stand last, one a graph, and start with a learned vector. edge_type is 0 for the edges there were,
-    1 from a node to its global node, 2 back: for layers that know types (RGATConv, SimpleHGNConv).
-    `split` takes the result apart.
+    The virtual nodes are last, one a graph, and start with a learned vector. edge_type is 0 for the original edges,
+    1 from a node to its global node, 2 back: for layers with edge types (RGATConv, SimpleHGNConv).
+    `split` separates the two kinds of nodes.
 
     Also known as: virtual node, master node, supernode.
     Gilmer et al. 2017; "global attention" by a virtual node. Any graph layer runs on what comes out.
@@ -41,7 +41,7 @@ class GlobalNode(nn.Module):
         check_nodes(self, x, self.start.shape[0], by="channels")
         check_ids_of_edges(self, edge_index)
         nodes, count = x.shape[0], edge_index.shape[1]
-        # an id outside would name a global node
+        # an id out of bounds would index a global node
         edge_index = Adjacency(edge_index, None, edge_index).within(nodes, nodes).index
         batch, graphs = graphs_of(nodes, batch, None, graphs, x.device)
         every, home = torch.arange(nodes, device=x.device), nodes + batch

@@ -1,4 +1,4 @@
-"""GPSConv: message passing and global attention side by side."""
+"""GPSConv: message passing and global attention in parallel."""
 
 import inspect
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from .node_norm import node_norm
 
 
 class GPSConv(nn.Module):
-    """Nodes hear their neighbours and, beside that, all nodes of their graph; both are added and sent through an MLP.
+    """Message passing and global attention in parallel, summed and passed through an MLP.
 
         l = norm(x + conv(x, edges)),   g = norm(x + attention(x)),   x' = norm(l + g + MLP(l + g))
 
@@ -27,12 +27,12 @@ class GPSConv(nn.Module):
     given); further arguments, such as edge_attr, go to conv  ->  (N, channels)
 
     conv        any layer called as conv(x, edge_index, ...), ours or torch_geometric's; None: attention alone
-    norm        "batch_norm", "layer" (each node by itself), None, or what makes a module of a width, such as
+    norm        "batch_norm", "layer" (each node by itself), None, or a callable from width to module, such as
                 torch_geometric.nn.GraphNorm
     attn_type   "multihead", or a module of your own for the attention, called as attention(x, ...) with those of
                 edge_index, edge_attr, batch and graphs that its forward has: ExphormerConv, SGFormerAttention, ...
     score, align, backend   of "multihead": any of `attend`
-    return_map  (out, AttentionMap) of the attention; the convolution's own map is recorded at its site
+    return_map  (out, AttentionMap) of the attention; the map of the convolution is recorded at its own site
 
     Also known as: GraphGPS, GPS layer.
     Rampasek et al. 2022. Arguments and parameters are those of torch_geometric.nn.GPSConv, which pads graphs to the
@@ -112,13 +112,13 @@ class GPSConv(nn.Module):
 
 
 def taken(module: nn.Module, given: "dict[str, Any]") -> "dict[str, Any]":
-    """Those arguments that the module's forward has and that were given."""
+    """The given arguments that the module's forward accepts."""
     known = inspect.signature(module.forward).parameters
     return {name: value for name, value in given.items() if name in known and value is not None}
 
 
 def activation(act: "str | Callable[[], nn.Module]", options: "dict[str, Any]") -> nn.Module:
-    """A module of torch.nn by its name, whatever its case ("relu", "leaky_relu"), or what a callable makes."""
+    """A module of torch.nn by name, case-insensitive ("relu", "leaky_relu"), or from a callable."""
     if isinstance(act, nn.Module):
         return act
     if callable(act):

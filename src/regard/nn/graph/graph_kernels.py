@@ -1,4 +1,4 @@
-"""Positional kernels of a graph: how near two nodes are, by diffusion or by random walks."""
+"""Positional kernels of a graph: the diffusion kernel and the random walk kernel."""
 
 import torch
 from torch import Tensor
@@ -12,13 +12,13 @@ from .same_graph_pairs import blocks_of, same_graph_pairs
 def diffusion_kernel(
     edge_index: Tensor, nodes: int, beta: float = 1.0, batch: Tensor | None = None, graphs: int | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Heat that has flowed from j to i after a time beta.
+    """The diffusion (heat) kernel at time beta.
 
         K = exp(-beta L),   L = I - D^-1/2 A D^-1/2
 
     edge_index (2, E) of an undirected graph, batch (N,)  ->  pairs (2, P) and their K > 0 (P,), for `GraphiTAttention`
 
-    Kondor and Lafferty 2002. Graphs are separate: pairs without a path between them are left out.
+    Kondor and Lafferty 2002. Pairs without a path between them are left out.
     """
     number(beta, "diffusion_kernel", "beta", 0)
     laplacian, pairs, place = _laplacian(edge_index, nodes, batch, graphs)
@@ -33,7 +33,7 @@ def walk_kernel(
     batch: Tensor | None = None,
     graphs: int | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Where a lazy random walk is after some steps: nodes farther than `steps` are left out.
+    """The p-step random walk kernel; pairs farther apart than `steps` are left out.
 
         K = (I - gamma L)^steps,   L = I - D^-1/2 A D^-1/2,   0 < gamma <= 1
 
@@ -56,7 +56,7 @@ def _laplacian(
     adjacency, place = blocks_of(edge_index, pairs, nodes, batch, graphs)
     degree = adjacency.sum(-1)
     root = degree.clamp_min(1).rsqrt()
-    own = torch.diag_embed((degree > 0).to(adjacency.dtype))  # a node without edges keeps what it has
+    own = torch.diag_embed((degree > 0).to(adjacency.dtype))  # isolated nodes
     return own - root[..., :, None] * adjacency * root[..., None, :], pairs, place
 
 

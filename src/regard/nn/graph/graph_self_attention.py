@@ -19,19 +19,19 @@ from .pooling import graphs_of
 
 
 class GraphSelfAttention(MultiheadAttention):
-    """Multi-head attention among all nodes of a graph, for graphs laid end to end.
+    """Multi-head attention among all nodes of each graph of a batch, without padding.
 
         x'_i = W_o [sum_j w_ij v_j]_heads + b_o,   w_i = softmax of q_i . k_j / sqrt(C) over the nodes j of i's graph
 
     x (N, channels), batch (N,) the graph of each node, in any order (one graph unless given)  ->  (N, channels)
 
     score, align   any of `attend`
-    over           another structure, such as Edges(edge_index): then batch is not read
+    over           another structure, such as Edges(edge_index); batch is then ignored
     return_map     (out, AttentionMap)
 
     Also known as: global graph attention, fully connected attention.
     Vaswani et al. 2017. Parameters are those of torch.nn.MultiheadAttention. Nothing is padded, so a graph's result
-    does not depend on the others of its batch. Exchanging nodes exchanges the rows of the result.
+    does not depend on the others of its batch. Permutation equivariant.
     """
 
     @checked
@@ -77,7 +77,7 @@ class GraphSelfAttention(MultiheadAttention):
 
 
 def same_graph(nodes: int, batch: Tensor | None, graphs: int | None, device: torch.device) -> Structure:
-    """Pairs of nodes of one graph; of all nodes without a batch vector."""
+    """Pairs of nodes of the same graph; all pairs without a batch vector."""
     if batch is None:
         return Full()
     return Segments(graphs_of(nodes, batch, None, graphs, device)[0])

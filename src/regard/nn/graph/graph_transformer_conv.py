@@ -1,4 +1,4 @@
-"""GraphTransformerConv: a transformer block whose attention stays within the neighbourhood."""
+"""GraphTransformerConv: a transformer block with attention over neighbours."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from .linear import heads_first, heads_last, linear
 
 
 class GraphTransformerConv(GraphLayer):
-    """A whole block: attention over the neighbours, in which edges rescale every coordinate, then two small networks.
+    """A transformer block: attention over neighbours, gated by edge features, then feed-forward networks.
 
         s_ij = (Q x_i) * (K x_j) * (E e_ij) / sqrt(C)  (a vector),   w_i = softmax_j clamp(sum s_ij, -5, 5)
         x = norm(x + O_x [sum_j w_ij V x_j]),   x' = norm(x + FFN(x));   e = norm(e + O_e s),   e' = norm(e + FFN(e))
@@ -25,7 +25,7 @@ class GraphTransformerConv(GraphLayer):
     return_map   adds the AttentionMap at the end
 
     Also known as: graph transformer.
-    Dwivedi & Bresson 2021. Where E e = 1 the edges change nothing; within the clamp the weights are plain softmax.
+    Dwivedi & Bresson 2021. With E e = 1 edges have no effect; within the clamp the weights are plain softmax.
     """
 
     @checked
@@ -85,7 +85,7 @@ class GraphTransformerConv(GraphLayer):
 
 
 class FeedForwardBlock(nn.Module):
-    """What follows attention: x = norm(x + O h), x' = norm(x + W_2 relu(W_1 x))."""
+    """The part after attention: x = norm(x + O h), x' = norm(x + W_2 relu(W_1 x))."""
 
     def __init__(self, channels: int, dropout: float, norm: str | None, residual: bool):
         super().__init__()

@@ -15,15 +15,15 @@ from .linear import heads_first, heads_last
 
 
 class GraphiTAttention(GraphLayer):
-    """Nodes of a graph compare features, and the comparison is multiplied by how near they are in the graph.
+    """Softmax attention between nodes, with exp(score) multiplied by a positional kernel of the graph.
 
         x'_i = W_o sum_j w_ij V x_j,   w_ij = K_ij exp(q_i . q_j / sqrt(C)) / sum_l K_il exp(q_i . q_l / sqrt(C))
 
     x (N, channels), edge_index (2, P) pairs, kernel (P,) their K_ij > 0, from `diffusion_kernel` or `walk_kernel`
     ->  (N, channels)
 
-    shared       queries and keys have one projection, as in the paper: the kernel on features is symmetric then
-    degree       (N,): the result of a node is divided by the root of its degree, as in the paper's blocks
+    shared       queries and keys share a projection, as in the paper, which makes the kernel on features symmetric
+    degree       (N,): the output of a node is divided by the square root of its degree, as in the paper's blocks
     return_map   (out, AttentionMap); map.edges() stands on the pairs
 
     Also known as: GraphiT, kernel attention, positional kernel.
@@ -67,7 +67,7 @@ class GraphiTAttention(GraphLayer):
                 "conv(x, *diffusion_kernel(edge_index, nodes))."
             )
         if values_are_checked(kernel) and pairs and not bool((kernel > 0).all()):
-            raise ValueError("GraphiTAttention: kernel has values that are not above 0: leave these pairs out.")
+            raise ValueError("GraphiTAttention: kernel has values that are not positive: leave these pairs out.")
         q = heads_first(self.lin_query(x), self.heads)
         k = q if self.lin_key is None else heads_first(self.lin_key(x), self.heads)
         v = heads_first(self.lin_value(x), self.heads)

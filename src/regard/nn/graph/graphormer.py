@@ -1,4 +1,4 @@
-"""Graphormer: attention among all nodes, told by biases how far apart they are."""
+"""Graphormer: attention among all nodes, with biases by shortest-path distance."""
 
 from typing import Any
 
@@ -17,14 +17,14 @@ from .linear import heads_first, heads_last
 
 
 class GraphormerAttention(nn.Module):
-    """Every node attends every node; a learned number for each distance in the graph is added to the score.
+    """Attention among all nodes with a learned bias for each shortest-path distance.
 
         s_ij = q_i . k_j / sqrt(d) + b_h[distance(i, j)] + c_h,ij
 
     x (..., N, dim), distance (..., N, N) int, 0 to limit, limit + 1 where there is no path; more: c (..., H, N, N)
     ->  (..., N, dim)
 
-    virtual_node   the first row of x is a node joined to all others, with a bias of its own; distance is among the rest
+    virtual_node   the first row of x is a node connected to all others, with a bias of its own; distance excludes it
     over           Padding(lengths) for a padded batch, or any other structure
     return_map     (out, AttentionMap)
 
@@ -105,9 +105,9 @@ class DegreeEncoding(nn.Module):
 
 
 class PathEncoding(nn.Module):
-    """c_h,ij = mean over the edges e_1, e_2, ... of the way from i to j of x_e . w_h,place, (H, N, N).
+    """c_h,ij = mean over the edges e_1, e_2, ... of the shortest path from i to j of x_e . w_h,place, (H, N, N).
 
-    edge_attr (E, D), path (N, N, limit) edge ids with -1 where a way has ended, as `shortest_paths` gives them.
+    edge_attr (E, D), path (N, N, limit) edge ids padded with -1, from `shortest_paths`.
     """
 
     @checked
@@ -117,7 +117,7 @@ class PathEncoding(nn.Module):
         nn.init.normal_(self.weight, std=0.02)
 
     def forward(self, edge_attr: Tensor, path: Tensor) -> Tensor:
-        terms = torch.einsum("ed,lhd->leh", edge_attr, self.weight)  # what edge e adds at place l
+        terms = torch.einsum("ed,lhd->leh", edge_attr, self.weight)  # contribution of edge e at position l of a path
         there = path >= 0
         total = edge_attr.new_zeros((*path.shape[:2], self.weight.shape[1]))
         for place in range(min(path.shape[-1], terms.shape[0])):
@@ -126,11 +126,11 @@ class PathEncoding(nn.Module):
 
 
 def shortest_paths(edge_index: Tensor, nodes: int, limit: int = 20) -> tuple[Tensor, Tensor]:
-    """How far it is from i to j along the edges, and by which edges, up to `limit` steps.
+    """Shortest paths from i to j, up to `limit` steps: distances and edges.
 
-    edge_index (2, E)  ->  distance (N, N), limit + 1 where there is no way; path (N, N, limit) edge ids, then -1.
-    Of several shortest ways the one whose last edge has the smallest id is taken, so edge encodings are exactly
-    equivariant only where ways are unique. N^2 memory, limit steps.
+    edge_index (2, E)  ->  distance (N, N), limit + 1 where there is no path; path (N, N, limit) edge ids, then -1.
+    Ties go to the path whose last edge has the smallest id, so edge encodings are exactly equivariant only where
+    shortest paths are unique. N^2 memory, limit steps.
     """
     device, count = edge_index.device, edge_index.shape[1]
     edge_index = Adjacency(edge_index, None, edge_index).within(nodes, nodes).index
@@ -139,7 +139,7 @@ def shortest_paths(edge_index: Tensor, nodes: int, limit: int = 20) -> tuple[Ten
     distance.fill_diagonal_(0)
     path = torch.full((nodes, nodes, limit), -1, dtype=torch.long, device=device)
     for step in range(1, limit + 1):
-        reached = distance[:, source] == step - 1  # (N, E): i has just come to the start of e
+        reached = distance[:, source] == step - 1  # (N, E): a path from i ends at the source of e
         last = torch.where(reached, torch.arange(count, device=device), count)
         best = torch.full((nodes, nodes), count, dtype=torch.long, device=device)
         best.scatter_reduce_(1, target.expand(nodes, count), last, "amin")

@@ -1,4 +1,4 @@
-"""GRITConv: a graph transformer whose scores are read off pairs of nodes that have features of their own."""
+"""GRITConv: a graph transformer with scores from features of node pairs."""
 
 from typing import Any
 
@@ -13,11 +13,11 @@ from .input_checks import edge_features
 from .layer import GraphLayer
 from .linear import heads_first, heads_last
 
-SMALL = 1e-12  # below it the slope of a square root is none
+SMALL = 1e-12  # below it the derivative of the square root is set to 0
 
 
 class GRITConv(GraphLayer):
-    """A whole block of attention over pairs: the pair's features modulate the sum of both ends, and are updated.
+    """A transformer block over node pairs: pair features modulate the sum of both ends, and are updated.
 
         h_ij = relu(root((Q x_i + K x_j) * (W e_ij)) + B e_ij),   root(z) = sign(z) sqrt|z|
         w_i = softmax_j clamp(a . h_ij),   m_i = sum_j w_ij (V x_j + U h_ij),   y_i = m_i * (t_1 + log(1 + d_i) t_2)

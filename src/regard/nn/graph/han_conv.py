@@ -18,7 +18,7 @@ from .linear import heads_first, heads_last, linear
 
 
 class HANConv(GraphLayer):
-    """Attention twice: over the neighbours of each type of edge, then over the types.
+    """Two levels of attention: over the neighbours of each edge type, then over the edge types.
 
         z_i^P = relu(sum_j w_ij^P h_j),   w_i^P = softmax_j LeakyReLU(a_d^P . h_i + a_s^P . h_j),   h = M_t x
         x'_i = sum_P beta_P z_i^P,        beta = softmax_P mean_i q . tanh(W z_i^P + b)
@@ -30,7 +30,7 @@ class HANConv(GraphLayer):
 
     Also known as: heterogeneous graph attention network.
     Wang et al. 2019. Arguments and parameters are those of torch_geometric.nn.HANConv. beta is one vector for the
-    whole graph, so a mini-batch changes it; with one path it is 1.
+    whole graph, so it depends on the mini-batch; with one path it is 1.
     """
 
     @checked
@@ -96,7 +96,7 @@ class HANConv(GraphLayer):
         return (out, semantic) if return_semantic_attention_weights else out
 
     def _over_paths(self, found: list[Tensor]) -> tuple[Tensor | None, Tensor | None]:
-        """Attention over the paths, with one weight a path: its values are the nodes' features end to end."""
+        """Attention over the paths, with one weight a path; values are the concatenated node features."""
         if not found:
             return None, None
         z = torch.stack(found)  # (P, N, C)

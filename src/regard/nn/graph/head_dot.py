@@ -1,7 +1,7 @@
-"""Reading one number a head off each node's features: a . x by head, for several vectors a in one product.
+"""Dot products a . x for each head, for several vectors a in one matrix product.
 
-The vectors become the blocks of a matrix (H C, k H). The features pass through, so that their two gradients, from here
-and from whoever averages them, are added inside one product instead of by a pass of their own.
+The vectors become the blocks of a matrix (H C, k H). The features pass through, so that their two gradients, from the
+scores and from the values, are accumulated in one product.
 """
 
 from typing import Any
@@ -41,7 +41,7 @@ class _Read(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, Tensor | None, None]:
-        """Of the vectors, not of their blocks: these are kept, so that they are not made again."""
+        """Gradient of the vectors, not of their blocks, which are saved for it."""
         (x, vectors, blocks), (dx, dread) = ctx.saved_tensors, grads
         if dread is None:
             return dx, None, None

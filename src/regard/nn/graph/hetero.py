@@ -1,4 +1,4 @@
-"""Graphs with several types of nodes and edges: how their tensors are put end to end, and how maps come apart."""
+"""Heterogeneous graphs: concatenating tensors over types, and splitting maps by edge type."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -17,9 +17,9 @@ EdgeType = tuple[str, str, str]
 
 
 class TypedMap(Mapping[EdgeType, Tensor]):
-    """Weights of attention over several types of edges at once: typed[edge_type] is (H, E), on the caller's edges.
+    """Weights of attention over all edge types together: typed[edge_type] is (H, E), in the caller's edge order.
 
-    `joint` is the map over all types together: rows and columns are the nodes of all types, end to end.
+    `joint` is the map over all types: rows and columns are the concatenated nodes of all types.
     """
 
     def __init__(self, joint: AttentionMap, spans: "dict[EdgeType, tuple[int, int]]"):
@@ -55,14 +55,14 @@ class TypedLinear(nn.Module):
 
 
 def by_type(graph: Any) -> Any:
-    """{edge type: edges} of what a layer of several types was given: that itself, or torch_geometric's HeteroData."""
+    """{edge type: edges}, from itself or from torch_geometric's HeteroData."""
     if isinstance(graph, Mapping) or not hasattr(graph, "edge_types"):
         return graph
     return {kind: graph[kind] for kind in graph.edge_types}
 
 
 def offsets(x: dict[str, Tensor]) -> dict[str, int]:
-    """Where each type starts when all are put end to end."""
+    """Offset of each type in the concatenation."""
     found, start = {}, 0
     for kind, part in x.items():
         found[kind] = start
@@ -71,7 +71,7 @@ def offsets(x: dict[str, Tensor]) -> dict[str, int]:
 
 
 def end_to_end(indices: list[Tensor], shifts: list[tuple[int, int]]) -> Tensor:
-    """Edge lists as one, each shifted by (sources, targets); made once for the same tensors."""
+    """Concatenated edge lists, each shifted by (sources, targets); cached by tensors."""
 
     def make() -> Tensor:
         if not indices:

@@ -50,7 +50,7 @@ class HGTConv(GraphLayer):
 
     Also known as: HGT, heterogeneous graph transformer.
     Hu et al. 2020. Arguments and parameters are those of torch_geometric.nn.HGTConv. Weights of a node sum to 1 over
-    all types of edges together; they are found by one launch, with a projection for each (node, edge type).
+    all types of edges together; they are computed in one launch, with a projection for each (node, edge type).
     """
 
     @checked
@@ -94,7 +94,7 @@ class HGTConv(GraphLayer):
         keys, values, indices, shifts, spans = [], [], [], [], {}
         sources = edges = 0
         for kind, adjacency in edge_index_dict.items():
-            # ids are held type by type: outside one of them an id names a node of another
+            # bounds are checked by type: an id out of bounds would index a node of another type
             index = self.read(adjacency, (x_dict[kind[0]], x_dict[kind[-1]])).index
             k, _, v = (heads_first(part, self.heads) for part in made[kind[0]])
             keys.append(k @ self._matrix(self.k_rel, kind) * self.p_rel[parameter_name(kind)].view(-1, 1, 1))

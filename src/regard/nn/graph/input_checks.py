@@ -1,4 +1,4 @@
-"""What a graph layer is given, checked in one place: features of nodes and edges beside the graph they stand on."""
+"""Validation of a graph layer's inputs: node and edge features against the graph."""
 
 import warnings
 from typing import Any
@@ -24,7 +24,7 @@ def check_nodes(layer: nn.Module, x: Any, channels: Any, called: str = "x", by: 
         expected = f"node features (..., N, {width})" if width != -1 else "node features (..., N, F)"
         if not isinstance(end, Tensor):
             raise TypeError(
-                f"{who}: {name} is {_told(end)}, expected a tensor of {expected}, or a pair (x_source, "
+                f"{who}: {name} is {_described(end)}, expected a tensor of {expected}, or a pair (x_source, "
                 f"x_target): conv(data.x, data.edge_index)."
             )
         if end.ndim < 2 or (width != -1 and end.shape[-1] != width):
@@ -35,12 +35,12 @@ def check_nodes(layer: nn.Module, x: Any, channels: Any, called: str = "x", by: 
         check_type(layer, end, name, inner=False)
 
 
-def _told(x: Any) -> str:
+def _described(x: Any) -> str:
     return shown(x) if x is None or isinstance(x, (bool, int, float, str, Tensor)) else f"a {type(x).__name__}"
 
 
 def check_graph(layer: nn.Module, graph: Adjacency, x: Any) -> None:
-    """The graph is where the features are, and an adjacency has a row for each target and a column for each source."""
+    """The graph and the features share a device; an adjacency has a row for each target, a column for each source."""
     who = type(layer).__name__
     source, target = (x, x) if isinstance(x, Tensor) else x
     if graph.index.device != source.device:
@@ -63,7 +63,7 @@ def _nodes(x: Tensor | None) -> int | None:
 
 
 def edge_features(layer: nn.Module, attr: Tensor | None, graph: Adjacency, edge_dim: int | None) -> Tensor | None:
-    """(E, D), or None where the layer has no place for them."""
+    """(E, D), or None if the layer takes no edge features."""
     attr = graph.attr if attr is None else attr
     if attr is None:
         return None
@@ -94,7 +94,7 @@ def edge_features(layer: nn.Module, attr: Tensor | None, graph: Adjacency, edge_
 
 
 def check_ids(layer: nn.Module, ids: Any, name: str, expected: str, count: int) -> Tensor:
-    """One whole number for each edge or node: relations, graphs."""
+    """One integer for each edge or node: relations, graphs."""
     who = type(layer).__name__
     if not isinstance(ids, Tensor) or not is_ids(ids) or ids.ndim != 1 or ids.shape[0] != count:
         raise ValueError(
@@ -105,8 +105,8 @@ def check_ids(layer: nn.Module, ids: Any, name: str, expected: str, count: int) 
 
 
 def check_ids_of_edges(layer: nn.Module, index: Any, name: str = "edge_index") -> None:
-    """edge_index (2, E) itself, for layers that make other edges of it."""
+    """edge_index (2, E) as a tensor, for layers that derive other edges from it."""
     who = type(layer).__name__
     if not isinstance(index, Tensor) or not is_ids(index) or index.ndim != 2 or index.shape[0] != 2:
-        given = "missing" if index is None else _told(index)
+        given = "missing" if index is None else _described(index)
         raise TypeError(f"{who}: {name} is {given}, expected integers (2, E), sources first: conv(x, edge_index).")

@@ -1,4 +1,4 @@
-"""What graph layers share: they attend over edges, and their weights go back to the caller's edges."""
+"""Base class of graph layers: attention over edges, with weights in the caller's edge order."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -23,10 +23,10 @@ from .linear import glorot_
 class GraphLayer(nn.Module):
     """Attention over the edges of a graph: target i attends the sources j of its edges j -> i.
 
-    align    how scores become weights, softmax unless told: "sparsemax", "entmax15", "sigmoid", TopK(4), ...
+    align    how scores become weights, softmax by default; "sparsemax", "entmax15", "sigmoid", TopK(4), ...
     dropout  on the weights, in training mode
     backend  "auto", or a name that never falls back
-    Of torch_geometric's further options, flow="target_to_source" turns the edges around; aggr is the sum.
+    Of torch_geometric's further options, flow="target_to_source" reverses the edges; aggr must be "add".
     """
 
     @checked
@@ -48,7 +48,7 @@ class GraphLayer(nn.Module):
             raise TypeError(f"{type(self).__name__} got unknown arguments {sorted(options)}: leave them out.")
 
     def begin(self, parts: Iterable[Any], vectors: "Iterable[Tensor | None]" = ()) -> None:
-        """Parameters as new: parts by their own rule, vectors by Glorot's, the bias at 0; None is no parameter."""
+        """Resets parameters: modules by reset_parameters, vectors by Glorot's rule, the bias to 0; None is skipped."""
         for part in parts:
             if part is not None:
                 part.reset_parameters()
@@ -72,9 +72,9 @@ class GraphLayer(nn.Module):
         return f"{type(self).__name__}({self.in_channels}, {self.out_channels}, heads={self.heads})"
 
     def read(self, adjacency: Any, x: Any) -> Adjacency:
-        """The graph, checked beside the node features x (one tensor, or sources and targets) that come with it.
+        """The graph, checked against the node features x (one tensor, or sources and targets).
 
-        Its ids are rows of them. Where targets have no features, the layer says how many there are by `within`."""
+        Ids index their rows. Where targets have no features, the layer gives their number by `within`."""
         if adjacency is None and not isinstance(x, (Tensor, tuple, list)):
             raise TypeError(
                 f"{type(self).__name__}: x is a {type(x).__name__} and edge_index is missing: "
@@ -82,7 +82,7 @@ class GraphLayer(nn.Module):
             )
         by = "in_channels" if hasattr(self, "in_channels") else "channels"
         widths = getattr(self, by, -1)
-        if not isinstance(widths, dict):  # by type: checked beside their names
+        if not isinstance(widths, dict):  # by type: checked with the names of types
             check_nodes(self, x, widths, by=by)
         source, target = pair_of(x)
         graph = read_graph(adjacency, self.flow)
@@ -101,7 +101,7 @@ class GraphLayer(nn.Module):
         value: Tensor | None = None,
         join: str = "add",
     ) -> Attended:
-        """q (..., H, n, d), k (..., H, m, d), v (..., H, m, d_v), with what the edges add."""
+        """q (..., H, n, d), k (..., H, m, d), v (..., H, m, d_v), with the edges' keys and values."""
         over = Edges(graph.index, (q.shape[-2], k.shape[-2]), self_loops, key, value, join, _within=graph.held)
         dropout = self.dropout if self.training else 0.0
         return attend(q, k, v, score, self.align, over, dropout=dropout, backend=self.backend)
@@ -119,8 +119,7 @@ class GraphLayer(nn.Module):
         if return_map:
             if return_attention_weights:
                 raise ValueError(
-                    "return_attention_weights and return_map: ask for one of them; the map gives the "
-                    "weights by edges()."
+                    "return_attention_weights and return_map: pass one of them; map.edges() has the weights."
                 )
             return out, ran.map
         if not return_attention_weights:
@@ -131,11 +130,11 @@ class GraphLayer(nn.Module):
 def weights_of(amap: AttentionMap, graph: Adjacency, self_loops: bool) -> Any:
     """(edge_index, weights (..., E, H)) in torch_geometric's edge order, differentiable, before dropout.
 
-    With self-loops: the edges but for loops, then one loop a node. For a sparse adjacency: (adjacency, weights).
+    With self-loops: edges without loops, then one loop a node. For a sparse adjacency: (adjacency, weights).
     """
     if isinstance(amap, LazyMap):
         found = edge_weights(amap, grad=torch.is_grad_enabled(), dropout=False).unflatten(0, amap.lead)
-    else:  # weights that an intervention put in
+    else:  # weights replaced by an intervention
         found = torch.cat([amap.edges(), amap.loops], -1)
     weights, index = found.transpose(-1, -2), graph.index  # (..., E + nodes, H)
     if not self_loops:

@@ -1,4 +1,4 @@
-"""The line graph: edges of a graph as nodes, joined where they share an end."""
+"""The line graph: edges of a graph as nodes, adjacent if they share an end."""
 
 import torch
 from torch import Tensor
@@ -9,11 +9,11 @@ from .input_checks import check_ids_of_edges
 
 
 def line_graph(edge_index: Tensor) -> Tensor:
-    """Pairs (2, P) of different edges that have a node in common, each pair once in both directions.
+    """Pairs (2, P) of different edges that share a node, in both directions.
 
         {(e, f) : e != f, {source_e, target_e} and {source_f, target_f} meet}
 
-    edge_index (2, E)  ->  (2, P) ids of edges, sorted by the second. An edge and its reverse are two edges that meet,
+    edge_index (2, E)  ->  (2, P) ids of edges, sorted by the second. An edge and its reverse are adjacent,
     and so are repeated edges. P grows with the squares of the degrees: a hub of degree d gives d^2 pairs.
     """
     check_ids_of_edges(torch.nn.Identity(), edge_index)
@@ -25,7 +25,7 @@ def _line_graph(edge_index: Tensor) -> Tensor:
     if count == 0:
         return torch.zeros(2, 0, dtype=torch.long, device=device)
     edge = torch.arange(count, device=device)
-    second = edge_index[0] != edge_index[1]  # a loop meets its node once
+    second = edge_index[0] != edge_index[1]  # count a loop's node once
     node = torch.cat([edge_index[0], edge_index[1][second]]).long()
     edge = torch.cat([edge, edge[second]])
     order = torch.argsort(node, stable=True)

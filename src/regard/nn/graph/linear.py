@@ -1,4 +1,4 @@
-"""Linear maps of node and edge features, started as torch_geometric starts them."""
+"""Linear maps of node and edge features, initialised as in torch_geometric."""
 
 import torch
 from torch import Tensor, nn
@@ -8,7 +8,7 @@ from .features import product
 
 
 class Linear(nn.Linear):
-    """y = x W^T + b. x may be a torch.sparse matrix, as bag-of-words features are. W starts by Glorot unless told."""
+    """y = x W^T + b. x may be torch.sparse, as bag-of-words features are. W is Glorot-initialised by default."""
 
     def __init__(self, inputs: int, outputs: int, bias: bool = True, glorot: bool = True):
         self.glorot = glorot

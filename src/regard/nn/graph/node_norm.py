@@ -8,7 +8,7 @@ from regard.core.arguments import shown
 
 
 class BatchNormOfNodes(nn.Module):
-    """Each feature over all nodes of a batch; a batch of no nodes passes. Parameters stand as in torch_geometric."""
+    """Batch norm over all nodes of a batch, which may be empty. Parameter names as in torch_geometric."""
 
     def __init__(self, channels: int, **options: Any):
         super().__init__()
@@ -23,7 +23,7 @@ class BatchNormOfNodes(nn.Module):
 
 
 def node_norm(who: str, norm: Any, channels: int, options: "dict[str, Any]") -> "nn.Module | None":
-    """By a name, "batch_norm" or "layer"; None; or what a callable makes of the number of channels."""
+    """By name, "batch_norm" or "layer"; None; or a callable from the number of channels."""
     if norm is None or norm == "none":
         return None
     if norm in ("batch_norm", "batch", "BatchNorm"):

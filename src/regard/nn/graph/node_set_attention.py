@@ -16,7 +16,7 @@ from .set_attention_block import blocks_by_name, stacked_blocks
 
 
 class NodeSetAttention(nn.Module):
-    """Nodes attend nodes: masked blocks the neighbours alone, others all nodes of the graph.
+    """Attention blocks over nodes: masked blocks attend neighbours, the others all nodes of the graph.
 
         z = W x,   M: z = block(z) over the edges of the graph,   S: z = block(z) over all nodes of the graph
 
@@ -28,7 +28,7 @@ class NodeSetAttention(nn.Module):
 
     Also known as: node-set attention.
     Buterez et al. 2025, whose results on nodes are of this form. With "M" alone it is a transformer over
-    neighbourhoods, with "S" alone one that knows no graph.
+    neighbourhoods, with "S" alone one that ignores the edges.
     """
 
     @checked

@@ -1,4 +1,4 @@
-"""NodeFormerConv: attention over all nodes by random features, beside what the edges say."""
+"""NodeFormerConv: attention over all nodes by random features, plus a relational bias along edges."""
 
 from typing import Any
 
@@ -14,23 +14,23 @@ from .layer import GraphLayer
 from .linear import heads_first, heads_last
 from .pooling import graphs_of
 
-FLOOR = 1e-6  # of a random feature, so that no normaliser is 0
+FLOOR = 1e-6  # minimum of a random feature: keeps normalisers above 0
 
 
 class NodeFormerConv(GraphLayer):
-    """All nodes of a graph by random features of softmax, in linear time, with a learned share of the neighbours.
+    """Random-feature softmax attention over all nodes, in linear time, plus a learned share of the neighbours.
 
         x'_i = W_o [sum_j w_ij v_j + sigmoid(b_h) sum_(j -> i) v_j / sqrt(d_i d_j)]_h
         w_ij = f(q_i) . f(k_j) e^(g_j / t) / norm,   f(x)_r = exp(o_r . z - |z|^2 / 2),   z = x / (C^1/4 sqrt t)
 
     x (N, F), edge_index (2, E) or an adjacency, batch (N,) the graph of each node (one graph unless given)  ->  (N, C)
 
-    features        how many random directions o_r, orthogonal in blocks, drawn from `seed`; redraw(seed) draws others
+    features        how many random directions o_r, orthogonal in blocks, sampled from `seed`; redraw(seed) resamples
     temperature     t; g_j is Gumbel noise, in training mode alone, and results are the mean of `samples` draws
-    relational      whether there is the share b of the neighbours
+    relational      whether to add the share b of the neighbours
     add_self_loops  of the relational part: each node has exactly one loop
     return_loss     (out, loss): the mean over edges of log w_ij / d_i, whose negative is the paper's edge regulariser
-    return_map      (out, AttentionMap) of the weights w that were used, without noise; map.on(edge_index) on edges
+    return_map      (out, AttentionMap) of the weights w of the forward pass, without noise; map.on(edge_index) on edges
 
     Also known as: NodeFormer, kernelised Gumbel-softmax.
     Wu et al. 2022. w approximates the softmax of q . k / (t sqrt C), with an error that falls as 1 / sqrt(features);
@@ -65,7 +65,7 @@ class NodeFormerConv(GraphLayer):
         self.redraw(seed)
 
     def redraw(self, seed: int) -> None:
-        """Other random directions, determined by the seed."""
+        """Resamples the random directions from a seed."""
         draw = torch.Generator().manual_seed(seed)
         width, blocks = self.out_channels, -(-self.features // self.out_channels)
         rows = [torch.linalg.qr(torch.randn(width, width, generator=draw))[0].T for _ in range(blocks)]
@@ -111,7 +111,7 @@ class NodeFormerConv(GraphLayer):
         return (made, ran.map) if return_map and ran is not None else made
 
     def _features(self, z: Tensor, ids: Tensor | None, count: int) -> Tensor:
-        """f(z / sqrt t), (H, N, features), divided by the largest of a query, or of all keys of a graph."""
+        """f(z / sqrt t), (H, N, features), divided by the maximum of each query, or of all keys of a graph."""
         z = z * (self.temperature**-0.5 * z.shape[-1] ** -0.25)
         logit = z @ self.directions.to(z.dtype).T - z.square().sum(-1, keepdim=True) / 2
         with torch.no_grad():
@@ -123,7 +123,7 @@ class NodeFormerConv(GraphLayer):
         return ((logit - most).exp() + FLOOR) * self.features**-0.5
 
     def _noise(self, k: Tensor) -> Tensor:
-        """e^(g / t), g Gumbel, for each sample, head and node, over the largest: the normaliser takes that away."""
+        """e^(g / t), g Gumbel, for each sample, head and node, over the maximum, which the normaliser cancels."""
         exponential = torch.empty(self.samples, *k.shape[:2], 1, dtype=k.dtype, device=k.device).exponential_()
         log = -exponential.clamp_min(torch.finfo(k.dtype).tiny).log() / self.temperature
         return (log - log.amax(-2, keepdim=True)).exp().clamp_min(1e-20)

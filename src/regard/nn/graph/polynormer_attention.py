@@ -1,4 +1,4 @@
-"""PolynormerAttention: linear attention whose result is multiplied by the features."""
+"""PolynormerAttention: linear attention whose output gates the features."""
 
 from typing import Any
 
@@ -11,11 +11,11 @@ from ..call_checks import reads
 from .input_checks import check_nodes
 from .pooling import graphs_of
 
-EPS = 1e-6  # of the normaliser, as torch_geometric has it
+EPS = 1e-6  # of the normaliser, as in torch_geometric
 
 
 class PolynormerAttention(nn.Module):
-    """All nodes of a graph by a kernel of sigmoids, in linear time; the result gates a linear map of the features.
+    """Linear attention over all nodes with a sigmoid kernel; the output gates a linear map of the features.
 
         x' = relu(W_o [LayerNorm(a) * (W_h x + beta)] + b),   a_i = sum_j w_ij W_v x_j
         w_ij = s(W_q x_i) . s(W_k x_j) / sum_l s(W_q x_i) . s(W_k x_l),   s the sigmoid
@@ -68,7 +68,9 @@ class PolynormerAttention(nn.Module):
         k, v = self._heads(self.k(x).sigmoid()), self._heads(self.v(x))
         q = k if self.qk_shared else self._heads(self.q(x).sigmoid())
         ran = factored_attend(q, k, v, ids=None if batch is None else ids, count=count, eps=EPS, signed=False)
-        found = ran.out.movedim(-3, -1).flatten(-2)  # features of a head stand `heads` apart, as torch_geometric's do
+        found = ran.out.movedim(-3, -1).flatten(
+            -2
+        )  # features of a head are interleaved with stride `heads`, as in torch_geometric
         out = self.dropout(self.lin_out(self.lns(found) * (self.h_lins(x) + self.beta)).relu())
         return (out, ran.map) if return_map else out
 

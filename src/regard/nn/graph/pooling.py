@@ -11,12 +11,12 @@ from regard.core.structures.edges import Edges
 from ..call_checks import is_ids
 
 BATCH = IdNames(
-    "batch", "node", "Each node has the number of its graph, counted from 0; say how many graphs there are.", ("graph",)
+    "batch", "node", "batch holds the graph id of each node, counted from 0; pass the number of graphs.", ("graph",)
 )
 
 
 def membership(batch: Tensor, graphs: int) -> Edges:
-    """Node i -> graph batch[i], made once for the same batch vector. batch need not be sorted; graphs may be empty."""
+    """Edges from node i to graph batch[i], cached by tensor. batch need not be sorted; graphs may be empty."""
     nodes = batch.shape[0]
     index = cached_by_tensor(
         (batch,), "membership", lambda: torch.stack([torch.arange(nodes, device=batch.device), batch])

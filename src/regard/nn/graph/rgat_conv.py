@@ -23,7 +23,7 @@ MODS = ("additive", "scaled", "f-additive", "f-scaled", None)
 
 
 class RGATConv(GraphLayer):
-    """Each relation r sees a node through its own matrix; neighbours compete across relations or within each.
+    """A projection for each relation r; the softmax runs across relations or within each.
 
         g_i^r = W_r x_i,   x'_i = sum_(j, r) w_ij^r g_j^r,   w_i = softmax over (j, r), or over j for each r
         additive-self-attention        s = LeakyReLU(Q g_i^r + K g_j^r + E e_ij)
@@ -32,12 +32,13 @@ class RGATConv(GraphLayer):
     x (N, F), edge_index (2, E) or an adjacency, edge_type (E,), edge_attr (E, D)  ->  (N, H dim C), or (N, dim C)
 
     num_bases, num_blocks   W_r as a mixture of bases, or block-diagonal
-    mod                     keeps the number of neighbours: "additive", "scaled", "f-additive", "f-scaled"
+    mod                     scales by the number of neighbours (cardinality preservation): "additive", "scaled",
+                            "f-additive", "f-scaled"
 
     Also known as: RGAT, relational graph attention.
-    Busbridge et al. 2019. Arguments and parameters are those of torch_geometric.nn.RGATConv. Nodes are projected once
-    for each relation, edges never: no matrix is gathered for an edge. Weights of a node sum to 1 across relations, to
-    the number of relations that reach it within them.
+    Busbridge et al. 2019. Arguments and parameters are those of torch_geometric.nn.RGATConv. Nodes, not edges,
+    are projected, once for each relation. Weights of a node sum to 1 across relations, or to the number of relations
+    that reach it within them.
     """
 
     @checked(in_channels=1)
@@ -136,7 +137,7 @@ class RGATConv(GraphLayer):
             (graph.index, relation), ("by relation", nodes), lambda: _places(graph.index, relation, nodes)
         )
         key = self._edge_term(edge_features(self, edge_attr, graph, self.edge_dim))  # (H dim, E, 1)
-        if not within:  # the query depends on the relation too, so it comes with the edge
+        if not within:  # the query depends on the relation too: added as an edge term
             asked = q[:, places[1]]
             key = asked if key is None else asked + key if self._additive else asked * key
             one = 0.0 if self._additive else 1.0
@@ -159,7 +160,7 @@ class RGATConv(GraphLayer):
         return self.attention_mode == "additive-self-attention"
 
     def _projected(self, x: Tensor) -> Tensor:
-        """x through the matrix of each relation, (R, N, H C)."""
+        """x projected by each relation, (R, N, H C)."""
         if self.num_blocks is not None:
             parts = x.unflatten(-1, (self.num_blocks, -1))
             return torch.einsum("nbi,rbio->rnbo", parts, self.weight).flatten(-2)
@@ -171,13 +172,13 @@ class RGATConv(GraphLayer):
         if attr is None or self.lin_edge is None or self.e is None:
             return None
         if isinstance(self.lin_edge, LazyLinear):
-            self.lin_edge(attr[:1])  # it takes its width from here
+            self.lin_edge(attr[:1])  # initialises the lazy linear layer
         return (attr @ (self.lin_edge.weight.t() @ self.e)).t().unsqueeze(-1)
 
     def _kept_count(
         self, ran: Attended, q: Tensor, k: Tensor, v: Tensor, over: Edges, graph: Adjacency, nodes: int
     ) -> Tensor:
-        """(H dim, N, C): relations added up, and the number of neighbours kept as `mod` says."""
+        """(H dim, N, C): summed over relations, and scaled by cardinality according to `mod`."""
         out = _summed(ran.out, nodes)
         if self.mod is None:
             return out
@@ -211,7 +212,7 @@ def _across(places: Tensor, index: Tensor) -> Tensor:
 
 
 def _summed(out: Tensor, nodes: int) -> Tensor:
-    """(H, R N, C) or (H, N, C) -> (H, N, C), relations added up."""
+    """(H, R N, C) or (H, N, C) -> (H, N, C), summed over relations."""
     return out if out.shape[1] == nodes else out.unflatten(1, (-1, nodes)).sum(1)
 
 
@@ -231,6 +232,6 @@ def _check(
     if mode == "additive-self-attention" and dim > 1:
         raise ValueError(f'RGATConv(dim={dim}) needs attention_mode="multiplicative-self-attention".')
     if dropout > 0 and mod is not None:
-        raise ValueError(f"RGATConv(dropout={dropout}) needs mod=None: weights that are kept whole cannot be dropped.")
+        raise ValueError(f"RGATConv(dropout={dropout}) needs mod=None: mod= cannot be combined with dropout.")
     if bases is not None and blocks is not None:
         raise ValueError("RGATConv(num_bases=, num_blocks=): give one of them.")

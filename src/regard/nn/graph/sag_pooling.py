@@ -49,7 +49,7 @@ class GraphConv(GraphLayer):
 
 
 class SelectTopK(nn.Module):
-    """The best nodes of each graph: y = act(x . p / |p|), the top ratio of them; or softmax(x . p) above min_score."""
+    """The top nodes of each graph: y = act(x . p / |p|), the top ratio of them; or softmax(x . p) above min_score."""
 
     @checked
     def __init__(
@@ -72,7 +72,7 @@ class SelectTopK(nn.Module):
         nn.init.uniform_(self.weight, -bound, bound)
 
     def forward(self, x: Tensor, batch: Tensor) -> tuple[Tensor, Tensor]:
-        """The nodes that stay, best first within each graph, and their scores."""
+        """The selected nodes, highest score first within each graph, and their scores."""
         score = (x * self.weight).sum(-1)
         if self.min_score is None:
             score = self.act(score / self.weight.norm(p=2, dim=-1))
@@ -105,7 +105,7 @@ def _shares(score: Tensor, batch: Tensor) -> Tensor:
 
 
 class SAGPooling(nn.Module):
-    """A graph layer scores the nodes, the best stay, and their score gates them.
+    """Keeps the top nodes by the scores of a graph layer, gated by these scores.
 
         y = GNN(x, A);   i = top ceil(ratio N) of each graph;   x' = x_i tanh(y_i),   A' = A_ii
         min_score: y = softmax(GNN(x, A)) over each graph;   i = y > min_score;   x' = x_i y_i
@@ -117,7 +117,7 @@ class SAGPooling(nn.Module):
 
     Also known as: SAGPool, self-attention graph pooling.
     Lee et al. 2019; Knyazev et al. 2019. Arguments and parameters are those of torch_geometric.nn.SAGPooling. The
-    choice has no gradient: the scores learn through the gate alone. Equal scores keep the order of the nodes.
+    selection has no gradient: the scores learn through the gate alone. Ties keep the order of the nodes.
     """
 
     @checked
@@ -135,7 +135,7 @@ class SAGPooling(nn.Module):
         self.in_channels, self.ratio, self.min_score, self.multiplier = in_channels, ratio, min_score, multiplier
         if not callable(GNN):
             raise TypeError(f"SAGPooling(GNN={shown(GNN)}): expected a class called as GNN(in_channels, 1, ...).")
-        if ratio is not None or min_score is None:  # min_score alone says who stays
+        if ratio is not None or min_score is None:  # with min_score alone there is no ratio
             number(ratio, "SAGPooling", "ratio", SMALLEST)
         self.gnn = GNN(in_channels, 1, **options)
         self.select = SelectTopK(1, ratio, min_score, nonlinearity)

@@ -1,4 +1,4 @@
-"""All pairs of nodes of one graph as edges: what dense graph transformers attend over, without padding."""
+"""All pairs of nodes of the same graph as edges: dense graph transformers without padding."""
 
 import torch
 from torch import Tensor
@@ -9,7 +9,7 @@ from .pooling import graphs_of
 def same_graph_pairs(nodes: int, batch: Tensor | None = None, graphs: int | None = None) -> Tensor:
     """(2, P): sources and targets of every pair of nodes of one graph, loops too; P is the sum of squares of the sizes.
 
-    batch (N,) the graph of each node, in any order; one graph unless given. Targets of a node stand together.
+    batch (N,) the graph of each node, in any order; one graph unless given. Pairs are grouped by target.
     """
     device = torch.device("cpu") if batch is None else batch.device
     ids, count = graphs_of(nodes, batch, None, graphs, device)
@@ -25,8 +25,8 @@ def same_graph_pairs(nodes: int, batch: Tensor | None = None, graphs: int | None
 def blocks_of(
     edge_index: Tensor, pairs: Tensor, nodes: int, batch: Tensor | None, graphs: int | None = None
 ) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:
-    """Adjacency of each graph (graphs, M, M), M nodes of the largest, [source, target], repeated edges added up; and
-    where a pair stands in it."""
+    """Adjacency of each graph (graphs, M, M), M nodes of the largest, [source, target], repeated edges summed; and
+    the index of a pair in it."""
     ids, count = graphs_of(nodes, batch, None, graphs, edge_index.device)
     size = torch.bincount(ids, minlength=count)
     order = torch.argsort(ids, stable=True)

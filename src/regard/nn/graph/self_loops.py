@@ -1,4 +1,4 @@
-"""Edge features where self-loops replace those of the caller."""
+"""Edge features of self-loops that replace the caller's."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ REDUCTIONS = {"mean": "mean", "add": "sum", "sum": "sum", "min": "min", "max": "
 
 
 def check_fill(who: str, fill: Any) -> None:
-    """What features loops have: a finite number, a tensor for each feature, or a reduction by name."""
+    """Checks fill_value: a finite number, a tensor with a value for each feature, or a reduction by name."""
     if isinstance(fill, Tensor):
         if not fill.is_floating_point() and not is_ids(fill):
             raise TypeError(f"{who}: fill_value={shown(fill)}, expected a tensor of numbers, (D,).")
@@ -31,8 +31,8 @@ def check_fill(who: str, fill: Any) -> None:
 def with_loops(attr: Tensor, index: Tensor, n: int, m: int, fill: "float | Tensor | str") -> Tensor:
     """Edge features (E, D) for Edges(..., self_loops=True): (E + nodes, D), nodes = min(n, m).
 
-    Loops are filled as torch_geometric does: a number, a tensor, or "mean", "add", "min", "max", "mul" of what comes
-    in at the node, loops aside. A loop edge of the caller is replaced, so it has the filled features too.
+    Loops are filled as torch_geometric does: a number, a tensor, or "mean", "add", "min", "max", "mul" of the
+    incoming edges of the node, without loops. A loop edge of the caller is replaced, so it has the filled features too.
     """
     nodes = min(n, m)
     loops = _filled(attr, index, n, m, fill)[:nodes]
@@ -57,6 +57,6 @@ def _filled(attr: Tensor, index: Tensor, n: int, m: int, fill: "float | Tensor |
 
 
 def _aside(index: Tensor, n: int, m: int) -> Neighbours:
-    """The edges by target; loops go to a row of their own, so that nothing waits for their number."""
+    """The edges by target; loops go to an extra row, which avoids a device synchronisation for their number."""
     source, target = index[0], index[1]
     return Neighbours.build(torch.stack([source, torch.where(source == target, n, target)]), n + 1, m, False)

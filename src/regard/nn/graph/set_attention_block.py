@@ -14,7 +14,7 @@ from .graph_self_attention import GraphSelfAttention
 
 
 class SetAttentionBlock(nn.Module):
-    """Attention and a small network, each behind a LayerNorm and added to what came in.
+    """A pre-norm transformer block: attention and an MLP, each with a residual connection.
 
         z = x + attention(LN(x)),   x' = z + W_2 mish(W_1 LN(z))
 
@@ -23,8 +23,8 @@ class SetAttentionBlock(nn.Module):
     return_map=True: (out, AttentionMap)
 
     Also known as: SAB, MAB, masked self-attention block.
-    Lee et al. 2019 (Set Transformer), in the pre-norm form of Buterez et al. 2025. A row that may attend nothing keeps
-    its features but for the network and the bias.
+    Lee et al. 2019 (Set Transformer), in the pre-norm form of Buterez et al. 2025. In a fully masked
+    row attention adds its bias alone.
     """
 
     @checked
@@ -66,7 +66,7 @@ class SetAttentionBlock(nn.Module):
 
 
 def blocks_by_name(who: str, blocks: str, known: str) -> str:
-    """Kinds of blocks as letters, "MSMS", checked."""
+    """Validates the kinds of blocks, letters such as "MSMS"."""
     wrong = [letter for letter in blocks if letter not in known] if isinstance(blocks, str) else ["?"]
     if wrong or not blocks or blocks.count("P") > 1:
         raise ValueError(

@@ -16,7 +16,7 @@ from .pooling import graphs_of
 
 
 class SGFormerAttention(nn.Module):
-    """All nodes of a graph in linear time, with at least as much weight on the node itself as on all others together.
+    """Linear attention over all nodes, with at least as much weight on the node itself as on all others together.
 
         x'_i = sum_j A_ij W_v x_j,   A_ij = (q_i . k_j + n [i = j]) / (sum_l q_i . k_l + n),   |q_i| = |k_j| = 1
 

@@ -1,4 +1,4 @@
-"""SimpleHGNConv: graph attention with the type of the edge in the score."""
+"""SimpleHGNConv: graph attention with the edge type in the score."""
 
 from typing import Any
 
@@ -20,19 +20,19 @@ from .linear import heads_first, heads_last, linear
 
 
 class SimpleHGNConv(GraphLayer):
-    """GATConv that also reads a learned vector of the edge's type, and remembers the weights of the layer before.
+    """GATConv with a learned embedding of the edge type in the score, and residual attention from the previous layer.
 
         s_ij = LeakyReLU(a_d . W x_i + a_s . W x_j + a_r . W_r r_type(ij))
-        w = (1 - beta) softmax(s) + beta w_before,   x'_i = sum_j w_ij W x_j (+ W_0 x_i), normalised if asked
+        w = (1 - beta) softmax(s) + beta w_before,   x'_i = sum_j w_ij W x_j (+ W_0 x_i), optionally normalised
 
     x (N, F), edge_index (2, E) or an adjacency, edge_type (E,), previous (H, E)  ->  (N, H C), or (N, C)
 
-    previous           the weights of the layer before, without a gradient, as `return_weights=True` gives them
+    previous           the weights of the previous layer, without a gradient, from `return_weights=True`
     return_weights     (out, weights (H, E)) after mixing
     return_map         (out, AttentionMap) of this layer's own attention, before mixing
 
     Also known as: Simple-HGN.
-    Lv et al. 2021. With beta = 0 and W_r = 0 it is GATConv without self-loops; give loops a type of their own.
+    Lv et al. 2021. With beta = 0 and W_r = 0 it is GATConv without self-loops; self-loops need a type of their own.
     """
 
     @checked
@@ -55,7 +55,7 @@ class SimpleHGNConv(GraphLayer):
         super().__init__(dropout, **options)
         if not 0 <= beta < 1:
             raise ValueError(
-                f"SimpleHGNConv(beta={beta}): expected the share of the weights of the layer before, 0 <= beta < 1."
+                f"SimpleHGNConv(beta={beta}): expected the share of the previous layer's weights, 0 <= beta < 1."
             )
         self.in_channels, self.out_channels, self.heads, self.concat = in_channels, out_channels, heads, concat
         self.num_relations, self.negative_slope = num_relations, negative_slope
@@ -92,7 +92,7 @@ class SimpleHGNConv(GraphLayer):
             not previous.is_floating_point() or tuple(previous.shape) != (self.heads, graph.index.shape[1])
         ):
             raise ValueError(
-                f"SimpleHGNConv: previous is {shown(previous)}, expected the weights of the layer before, "
+                f"SimpleHGNConv: previous is {shown(previous)}, expected the weights of the previous layer, "
                 f"({self.heads}, {graph.index.shape[1]}): return_weights=True gives them."
             )
         v = heads_first(self.lin(x), self.heads)  # (H, N, C)
@@ -114,7 +114,7 @@ class SimpleHGNConv(GraphLayer):
         return (out, ran.map) if return_map else out
 
     def _again(self, previous: Tensor, v: Tensor, index: Tensor) -> Tensor:
-        """The values under the weights of the layer before: softmax gives them back from their logarithms."""
+        """The values averaged by the previous layer's weights: the softmax of their logarithms."""
         nothing = v.new_zeros((*v.shape[:-1], 1))
         over = Edges(index, (v.shape[-2], v.shape[-2]), key=previous.detach().log()[..., None])
         return attend(nothing, nothing, v, GAT(slope=1.0), over=over, backend=self.backend).out

@@ -1,4 +1,4 @@
-"""SuperGATConv: graph attention that also learns to tell edges from non-edges."""
+"""SuperGATConv: graph attention with self-supervised link prediction."""
 
 import math
 from typing import Any
@@ -20,7 +20,7 @@ from .linear import heads_first, heads_last, linear
 
 
 class SuperGATScore(Score):
-    """GAT's score, gated by how likely the edge is.
+    """GAT's score, gated by the predicted probability of the edge.
 
         s_ij = LeakyReLU((a_r . x_i + a_l . x_j) sigmoid(x_i . x_j))
 
@@ -38,19 +38,19 @@ class SuperGATScore(Score):
 
 
 class SuperGATConv(GraphLayer):
-    """Attention whose scores also predict whether an edge is there; `get_attention_loss()` is that second task.
+    """Attention whose logits also predict edges; `get_attention_loss()` is the loss of that self-supervised task.
 
         x'_i = sum_j w_ij W x_j,   w_i = softmax_j e_ij,   p_ij = sigmoid(x_i . x_j)  (edge or not; x projected)
         MX: e_ij = LeakyReLU((a_r . x_i + a_l . x_j) p_ij)          SD: e_ij = LeakyReLU(x_i . x_j / sqrt(C))
 
     x (N, F), edge_index (2, E) or an adjacency  ->  (N, H C), or (N, C) with concat=False
 
-    neg_sample_ratio, edge_sample_ratio   how many non-edges and edges the second task sees in training
-    neg_edge_index   non-edges of your own; else they are drawn, within the graphs that `batch` names
+    neg_sample_ratio, edge_sample_ratio   ratios of non-edges and of edges in the self-supervised task
+    neg_edge_index   non-edges of your own; sampled unless given, within the graphs of `batch`
 
     Also known as: SuperGAT.
-    Kim & Oh 2021. Arguments and parameters are those of torch_geometric.nn.SuperGATConv. With no second task and
-    a_l = a_r = 0 every neighbour counts alike.
+    Kim & Oh 2021. Arguments and parameters are those of torch_geometric.nn.SuperGATConv. Without the self-supervised
+    loss, a_l = a_r = 0 gives uniform attention.
     """
 
     @checked
@@ -109,7 +109,7 @@ class SuperGATConv(GraphLayer):
         if x.ndim != 2:
             raise ValueError(
                 f"SuperGATConv: x has shape {tuple(x.shape)}, expected (N, {self.in_channels}): its "
-                "second task sees one graph."
+                "self-supervised task needs a single graph."
             )
         if neg_edge_index is not None:
             check_ids_of_edges(self, neg_edge_index, "neg_edge_index")
@@ -124,13 +124,13 @@ class SuperGATConv(GraphLayer):
             score, q, k = ScaledDot() | Activation("leaky_relu", slope=self.negative_slope), z, z
         ran = self.over_edges(q, k, z, score, graph, self.add_self_loops)
         if self.training:
-            self._second_task(z, graph.index, neg_edge_index, batch)
+            self._self_supervised(z, graph.index, neg_edge_index, batch)
         out = heads_last(ran.out, self.concat)
         out = out if self.bias is None else out + self.bias
         return self.answer(out, ran, graph, self.add_self_loops, None, return_map)
 
-    def _second_task(self, z: Tensor, index: Tensor, negative: Tensor | None, batch: Tensor | None) -> None:
-        """Logits of edges and non-edges, and which they are."""
+    def _self_supervised(self, z: Tensor, index: Tensor, negative: Tensor | None, batch: Tensor | None) -> None:
+        """Logits of edges and non-edges, and their labels."""
         nodes = z.shape[-2]
         if self.add_self_loops:
             loops = torch.arange(nodes, device=index.device).repeat(2, 1)
@@ -158,7 +158,7 @@ class SuperGATConv(GraphLayer):
         return non_edges(edge_index, num_nodes, count, batch, both_ways=not self.is_undirected)
 
     def positive_sampling(self, edge_index: Tensor) -> Tensor:
-        """Of the edges (2, E) a share of edge_sample_ratio, each by itself; all of them in evaluation mode."""
+        """A random share edge_sample_ratio of the edges (2, E), each independently; all in evaluation mode."""
         if not self.training or self.edge_sample_ratio >= 1:
             return edge_index
         return edge_index[:, torch.rand(edge_index.shape[1], device=edge_index.device) < self.edge_sample_ratio]
@@ -166,8 +166,8 @@ class SuperGATConv(GraphLayer):
     def get_attention(
         self, edge_index_i: Tensor, x_i: Tensor, x_j: Tensor, num_nodes: int | None, return_logits: bool = False
     ) -> Tensor:
-        """Of each edge, from its ends x_i (targets) and x_j (sources), (E, H, C): weights (E, H), or the logits that
-        the second task sees. edge_index_i (E,) are the targets."""
+        """Of each edge, from its ends x_i (targets) and x_j (sources), (E, H, C): weights (E, H), or the logits of
+        the self-supervised task. edge_index_i (E,) are the targets."""
         logits = (x_i * x_j).sum(-1)
         if self.att_l is None or self.att_r is None:
             logits = logits / math.sqrt(self.out_channels)
@@ -180,12 +180,12 @@ class SuperGATConv(GraphLayer):
         edges = score.shape[0]
         nodes = (int(edge_index_i.max()) + 1 if edges else 0) if num_nodes is None else num_nodes
         over = Edges(torch.stack([torch.arange(edges, device=score.device), edge_index_i]), (nodes, edges))
-        k = score.t().unsqueeze(-1)  # each edge is a source of its own: (H, E, 1)
+        k = score.t().unsqueeze(-1)  # a source for each edge: (H, E, 1)
         amap = attend(k.new_zeros(self.heads, nodes, 1), k, k, GAT(slope=1.0), self.align, over).map
         return amap.edges(grad=torch.is_grad_enabled()).t()
 
     def get_attention_loss(self) -> Tensor:
-        """Cross entropy of the second task, 0 in evaluation mode; add it to the loss."""
+        """Cross entropy of the self-supervised task, 0 in evaluation mode; add it to the loss."""
         if not self.training or self.att_x is None or self.att_y is None:
             return torch.tensor([0], device=self.lin.weight.device)
         return F.binary_cross_entropy_with_logits(self.att_x.mean(-1), self.att_y)
@@ -197,7 +197,7 @@ class SuperGATConv(GraphLayer):
         )
 
 
-MANY = 1 << 16  # pairs of nodes beyond which non-edges are drawn, not chosen among all
+MANY = 1 << 16  # above this many pairs of nodes non-edges are sampled by rejection
 
 
 def non_edges(index: Tensor, nodes: int, count: int, batch: Tensor | None, both_ways: bool = True) -> Tensor:
@@ -208,7 +208,7 @@ def non_edges(index: Tensor, nodes: int, count: int, batch: Tensor | None, both_
     taken = torch.cat([taken, index[1] * nodes + index[0]]) if both_ways else taken
     if batch is None:
         batch = torch.zeros(nodes, dtype=torch.long, device=device)
-    if nodes * nodes <= MANY:  # of few pairs none is missed
+    if nodes * nodes <= MANY:  # few pairs: enumerate them
         pair = torch.arange(nodes * nodes, device=device)
     else:
         order = torch.argsort(batch, stable=True)

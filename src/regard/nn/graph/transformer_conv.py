@@ -14,7 +14,7 @@ from .linear import heads_first, heads_last, linear
 
 
 class TransformerConv(GraphLayer):
-    """Transformer attention over the neighbours, with the edge in the key and in the value, and a gated skip.
+    """Scaled dot-product attention over neighbours, with edge features in keys and values, and a gated skip.
 
         x'_i = W_1 x_i + sum_j w_ij (W_2 x_j + W_e e_ij),   w_i = softmax_j (W_3 x_i) . (W_4 x_j + W_e e_ij) / sqrt(C)
         beta: x'_i = b_i W_1 x_i + (1 - b_i) m_i,   b_i = sigmoid(w . [m_i; W_1 x_i; m_i - W_1 x_i])
@@ -25,8 +25,8 @@ class TransformerConv(GraphLayer):
     root_weight=False leaves out W_1 x_i (and beta). No self-loops are added. What is returned as in GATConv.
 
     Also known as: UniMP.
-    Shi et al. 2021. Arguments and parameters are those of torch_geometric.nn.TransformerConv. A common shift of all
-    keys changes nothing.
+    Shi et al. 2021. Arguments and parameters are those of torch_geometric.nn.TransformerConv. Invariant to adding one
+    vector to all keys.
     """
 
     @checked

@@ -1,4 +1,4 @@
-"""WalkAttention: how far a random walk should go, learned as attention over its lengths."""
+"""WalkAttention: attention over the lengths of random walks."""
 
 from typing import Any
 
@@ -13,14 +13,14 @@ from .layer import GraphLayer
 
 
 class WalkAttention(GraphLayer):
-    """Features after 1, 2, ..., steps of a random walk, mixed by one learned weight for each length.
+    """Features after 1, 2, ... steps of a random walk, averaged with a learned softmax weight for each length.
 
         x' = sum_k a_k T^k x,   a = softmax(logits),   T = the walk's transition matrix
 
     x (..., N, F), edge_index (2, E) or an adjacency  ->  (..., N, F)
 
-    A step goes from a node to one of its sources, each alike: uniform attention over edges. add_self_loops lets it
-    stay; start=0 counts x itself as a length.
+    A step goes from a node to one of its sources, uniformly: uniform attention over edges. add_self_loops makes the
+    walk lazy; start=0 includes x itself as length 0.
     return_weights=True: (out, a).
 
     Abu-El-Haija et al. 2018 (Watch Your Step), as a layer: the walk family in Lee et al.'s survey of attention in

@@ -1,4 +1,4 @@
-"""Where random walks lead: relative probabilities for each pair of nodes, return probabilities for each node."""
+"""Random walk encodings: relative probabilities for each pair of nodes, return probabilities for each node."""
 
 from dataclasses import dataclass
 
@@ -24,14 +24,14 @@ class WalkEncoding:
 def walk_encoding(
     edge_index: Tensor, nodes: int, steps: int = 8, batch: Tensor | None = None, graphs: int | None = None
 ) -> WalkEncoding:
-    """Relative random walk probabilities (RRWP): the chance to be at i after 0, 1, ..., steps - 1 steps from j.
+    """Relative random walk probabilities (RRWP): the probability to be at i after 0, 1, ..., steps - 1 steps from j.
 
         relative[j -> i] = [I, M, M^2, ...]_ji,   M = D^-1 A,   absolute[i] = relative[i -> i]
 
     edge_index (2, E), batch (N,) the graph of each node  ->  WalkEncoding, for `GRITConv`
 
-    Ma et al. 2023; absolute from step 1 on is AddRandomWalkPE of torch_geometric. A node without edges out of it stays
-    nowhere: its rows are 0 from step 1 on. The sum of the squares of the graphs' sizes times steps, in memory.
+    Ma et al. 2023; absolute from step 1 on is AddRandomWalkPE of torch_geometric. Rows of nodes without
+    outgoing edges are 0 from step 1 on. Memory: the sum of squared graph sizes, times steps.
     """
     whole(steps, "walk_encoding", "steps")
     check_ids_of_edges(torch.nn.Identity(), edge_index)

@@ -1,4 +1,4 @@
-"""Multi-head layers since 2017: what is projected, how heads are joined, and what recurrences remember."""
+"""Multi-head layers since 2017: latent, sparse, gated and differential attention, and recurrent layers."""
 
 from .cross_layer import CrossLayerAttention
 from .differential import DifferentialAttention

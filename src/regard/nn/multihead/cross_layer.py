@@ -1,4 +1,4 @@
-"""Cross-layer attention: several layers read the keys and values that one of them made."""
+"""Cross-layer attention: several layers share the keys and values of one of them."""
 
 import torch
 from torch import Tensor, nn
@@ -14,19 +14,19 @@ from .projections import check_divides, check_width, joined, split
 
 
 class CrossLayerAttention(nn.Module):
-    """A layer that makes keys and values and hands them on, or one that attends those of a layer below.
+    """A layer with keys and values of its own, or one that attends those of a layer below.
 
         own:      k, v = W_k x, W_v x;   y = W_o attend(W_q x, k, v);   state = [k; v]
         shared:   y = W_o attend(W_q x, k, v) with the state of the layer below
 
     x (..., n, dim)  ->  out (..., n, dim), the map (..., heads, n, m), and state (..., kv_heads, m, 2 d)
 
-    own     whether it has keys and values; without, it needs state=, and has no cache: that of the layer below grew
+    own     whether it has keys and values; otherwise it needs state= and no cache, since the layer below has one
     state   `Attended.state` of the layer whose keys and values are read
 
     Also known as: CLA, cross-layer KV sharing, YOCO.
-    Brandon et al. 2024; Sun et al. 2024 (YOCO). Two layers that share halve the cache. A layer that is handed keys
-    equal to its own gives what it gives by itself.
+    Brandon et al. 2024; Sun et al. 2024 (YOCO). Two layers that share halve the cache. Given keys equal to its own,
+    a layer gives the same output.
     """
 
     @checked

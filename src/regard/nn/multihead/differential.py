@@ -1,4 +1,4 @@
-"""Differential attention: what two softmaxes agree on is taken away."""
+"""Differential attention: the difference of two softmax maps cancels common noise."""
 
 import math
 
@@ -15,7 +15,7 @@ from .projections import HeadNorm, check_divides, check_width, joined, split
 
 
 class DifferentialAttention(nn.Module):
-    """Two softmaxes a head look with queries and keys of their own; the second is subtracted, and noise with it.
+    """Each head has two softmax maps with queries and keys of their own; the second is subtracted, and noise cancels.
 
         y_h = (1 - l0) norm((softmax(q1 k1^T / sqrt d) - l softmax(q2 k2^T / sqrt d)) v)
         l = exp(a1 . b1) - exp(a2 . b2) + l0,   l0 = 0.8 - 0.6 exp(-0.3 depth)

@@ -1,4 +1,4 @@
-"""Gated attention: each head's output is multiplied by a gate of its query's token."""
+"""Gated attention: each head's output is multiplied by a gate computed from the query token."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from ..attention import Attention
 
 
 class GatedAttention(Attention):
-    """Attention whose heads may be shut, token by token, after the values were averaged.
+    """Attention with a sigmoid gate on each head's output, computed from the query token.
 
         y = W_o ([head_1; ...; head_h] * sigmoid(W_g x))
 
@@ -18,7 +18,7 @@ class GatedAttention(Attention):
     gate    "each": a gate for every number of a head's output; "head": one for each head
 
     Also known as: output gate, gated attention (Qwen3-Next).
-    Qiu et al. 2025. A head that a token has no use for gives nothing, so no weight needs to be parked on a first token.
+    Qiu et al. 2025. A closed gate gives 0, so heads need no attention sink on the first token.
     """
 
     def __init__(self, dim: int, heads: int, *, gate: str = "each", **options: Any):

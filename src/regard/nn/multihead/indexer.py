@@ -1,4 +1,4 @@
-"""DeepSeek's sparse attention: a small indexer chooses single keys, and learns from the attention that it imitates."""
+"""DeepSeek's sparse attention: a small indexer selects single keys and is trained to match the attention weights."""
 
 from typing import Any
 
@@ -19,19 +19,19 @@ from regard.core.structures import Causal, Selected, Structure
 from ..kv_cache import Cache
 from .projections import check_divides, check_width, joined, split
 
-BLOCK = 1 << 20  # pairs of a block of rows, over all heads of the attention: what stays in a cache
+BLOCK = 1 << 20  # pairs of a block of rows, over all attention heads: fits in a CPU cache
 
 
 class LightningIndexer(nn.Module):
-    """A cheap score of every earlier key, for all heads together; its best keys are attended.
+    """A cheap score of every earlier key, shared by all heads; the top keys are attended.
 
         I_ij = sum_h w_ih ReLU(q_ih . k_j),   w_i = W_w x_i / sqrt(heads d)
 
     x (..., n, dim)  ->  scores (..., n, m), or the best keys of each query as a structure
 
     Also known as: lightning indexer, DeepSeek indexer, DSA indexer.
-    DeepSeek-AI 2025 (V3.2). One key a token serves all its heads. `divergence` is its only teacher: the choice itself
-    has no gradient.
+    DeepSeek-AI 2025 (V3.2). One key a token serves all its heads. `divergence` is its only training signal: the
+    selection has no gradient.
     """
 
     @checked
@@ -42,7 +42,7 @@ class LightningIndexer(nn.Module):
         self.weight_proj = nn.Linear(dim, heads, bias=False)
 
     def keys(self, x: Tensor) -> Tensor:
-        """(..., m, d): what decoding keeps."""
+        """(..., m, d): cached for decoding."""
         found: Tensor = self.k_proj(x)
         return found
 
@@ -75,7 +75,7 @@ class LightningIndexer(nn.Module):
         return Selected(index.unsqueeze(-3), 1)
 
     def divergence(self, x: Tensor, attention: AttentionMap, keys: Tensor | None = None) -> Tensor:
-        """The indexer's teacher: KL(p_i || softmax of I_i), averaged over the rows, p the mean map of the heads.
+        """The indexer's loss: KL(p_i || softmax of I_i), averaged over the rows, p the mean map of the heads.
 
         attention is any map of attention over the same tokens (..., heads, n, m): that of all earlier keys while the
         indexer warms up, that of the chosen ones afterwards; rows are compared over the keys that it allows. Its
@@ -95,9 +95,9 @@ class LightningIndexer(nn.Module):
 
 
 def _best(s: Tensor, top: int) -> Tensor:
-    """The places of the `top` largest of each row, rising, -1 where there are fewer; of equal ones the first.
+    """Indices of the `top` largest of each row, ascending, -1 where there are fewer; ties go to the first.
 
-    ReLU leaves many scores at 0: which of them are taken must not depend on how many columns there are.
+    ReLU leaves many ties at 0: which of them are selected must not depend on the number of columns.
     """
     least = s.topk(top, -1).values[..., -1:]
     above, tied = s > least, (s == least) & (s > float("-inf"))
@@ -108,7 +108,7 @@ def _best(s: Tensor, top: int) -> Tensor:
 
 
 class _Divergence(torch.autograd.Function):
-    """Gradients are made with the value, block by block: dI = (softmax(I) - p) / rows.
+    """The forward computes the gradients with the value, block by block: dI = (softmax(I) - p) / rows.
 
     With g_ij = dI_ij where q_ih . k_j > 0: dq_ih = w_ih g k, dw_ih = q_ih . (g k), dk = sum_h g^T (w_h q_h).
     """
@@ -156,10 +156,10 @@ class _Divergence(torch.autograd.Function):
 
 
 def _target(amap: AttentionMap, rows: slice, cols: slice, batch: int) -> tuple[Tensor, Tensor | None]:
-    """The mean map of all heads (B, r, c), rows of one where they hold anything, and the pairs that no head may see."""
+    """The mean map of all heads (B, r, c), non-empty rows summing to one, and the pairs masked for every head."""
     live = amap.live if isinstance(amap, LazyMap) else None
     if isinstance(amap, LazyMap) and live is not None and type(live.align) is Softmax and live.score.sink is None:
-        problem = amap.problem  # whole rows: nothing is needed of their state, and one pass is one softmax
+        problem = amap.problem  # whole rows: no row state needed, one softmax in one pass
         block = dense_block(problem, amap.slab, rows, cols)
         keep = problem.structure.allowed(block.tile)
         s = blockwise.scores(problem, block, mask=False)
@@ -179,7 +179,7 @@ def _target(amap: AttentionMap, rows: slice, cols: slice, batch: int) -> tuple[T
 
 
 class IndexedAttention(nn.Module):
-    """Causal attention over the few keys that an indexer chose, one by one.
+    """Causal attention over the top keys of an indexer.
 
         y = W_o attend(q, k, v; the top keys by I_ij = sum_h w_ih ReLU(q^I_ih . k^I_j))
 

@@ -1,4 +1,4 @@
-"""Multi-head latent attention: keys and values are read from one small vector a token, which is all that is cached."""
+"""Multi-head latent attention: keys and values come from one latent vector a token, the only thing cached."""
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +14,7 @@ from .projections import check_width, joined, split
 
 
 class LatentAttention(nn.Module):
-    """Keys and values of all heads come from one compressed vector a token, and positions from one small key.
+    """Keys and values of all heads from one compressed vector a token, and positions from one small rotary key.
 
         c_j = norm(W_c x_j),   k_jh = [W_k^h c_j; rope(W_r x_j)],   v_jh = W_v^h c_j
         q_ih = [W_q^h x_i; rope(W_p^h x_i)],   w = align(q k^T / sqrt(d + d_rope))
@@ -23,7 +23,7 @@ class LatentAttention(nn.Module):
 
     latent, rope    width of c (512 in DeepSeek-V2) and of the rotated part (64); d, of the rest, is dim / heads
     absorbed        W_k moves to the queries and W_v behind the average, so that attention runs over one shared key
-                    [c; rope] of width latent + rope and the value c: nothing larger is ever made of the cache
+                    [c; rope] of width latent + rope and the value c: nothing larger is materialised
     cache           a `Cache`: it holds c and the rotated key, latent + rope numbers a token for all heads together
 
     Also known as: MLA, multi-head latent attention, DeepSeek attention.

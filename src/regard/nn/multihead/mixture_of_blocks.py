@@ -1,4 +1,4 @@
-"""Mixture of block attention: each query attends the blocks whose mean key fits it best."""
+"""Mixture of block attention: each query attends the blocks whose mean key scores highest."""
 
 from torch import Tensor, nn
 
@@ -13,7 +13,7 @@ from .projections import check_divides, check_width, joined, split
 
 
 class MixtureOfBlockAttention(nn.Module):
-    """Causal attention in which each query attends a few blocks of keys of its own choice.
+    """Causal attention over the top blocks of keys of each query.
 
         y = W_o attend(q, k, v; Selected.top_blocks(q, k, block, top) & Causal)
 
@@ -24,7 +24,7 @@ class MixtureOfBlockAttention(nn.Module):
     cache                 a `Cache`, for decoding
 
     Also known as: MoBA, mixture of block attention.
-    Lu et al. 2025. The choice has no gradient. With as many blocks as there are it is causal attention.
+    Lu et al. 2025. The selection has no gradient. With all blocks selected it is causal attention.
     """
 
     @checked

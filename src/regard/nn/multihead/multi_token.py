@@ -1,4 +1,4 @@
-"""Multi-token attention: scores of near queries and keys are convolved, and weights of near heads mixed."""
+"""Multi-token attention: scores are convolved over neighbouring queries and keys, and weights mixed across heads."""
 
 import torch
 from torch import Tensor, nn
@@ -24,7 +24,7 @@ class MultiTokenAttention(nn.Module):
 
     query, key   the size of the kernel over queries and keys: 6 and 11 in the paper
     group        heads whose weights are mixed, 2 in the paper; 1 for none
-    cache        a `Cache`, for decoding: it holds the queries beside the keys, since kernels look back
+    cache        a `Cache`, for decoding: it holds queries as well as keys, since the convolution spans past queries
 
     Also known as: MTA layer.
     Golovneva et al. 2025, without the gain by depth of its norm. At initialisation kernels and mixing are the identity:
@@ -58,7 +58,7 @@ class MultiTokenAttention(nn.Module):
 
     @property
     def mixing(self) -> Tensor:
-        """(heads, heads): groups stand on the diagonal."""
+        """(heads, heads): block-diagonal, a block for each group."""
         return torch.block_diag(*self.mix)
 
     def forward(self, x: Tensor, over: Structure | None = None, *, cache: Cache | None = None) -> Attended:
@@ -71,7 +71,7 @@ class MultiTokenAttention(nn.Module):
         if cache is not None:
             both, v = cache.append(torch.cat([k, q], -1), v)
             k, q = both[..., : self.width], both[..., self.width :]
-            q = q[..., max(0, k.shape[-2] - n - self.score.kernel.shape[1] + 1) :, :]  # what the kernel looks back at
+            q = q[..., max(0, k.shape[-2] - n - self.score.kernel.shape[1] + 1) :, :]  # those in the kernel
         causal: Structure = Causal(align="end")
         beside = v.unflatten(-3, (-1, self.group))  # (..., groups, group, m, d): the values of a group, side by side
         values = beside.transpose(-3, -2).flatten(-2).repeat_interleave(self.group, -3)

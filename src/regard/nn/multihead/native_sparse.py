@@ -1,4 +1,4 @@
-"""Native sparse attention: blocks seen from afar, the best of them from close by, and a window."""
+"""Native sparse attention: compressed blocks, selected blocks and a sliding window."""
 
 import torch
 from torch import Tensor, nn
@@ -22,16 +22,16 @@ class NativeSparseAttention(nn.Module):
 
     x (..., n, dim)  ->  out (..., n, dim) and the map (..., heads, n, m): the gated sum of the three, over tokens
 
-    dim, heads, kv_heads  grouped queries: the heads of a group choose together
+    dim, heads, kv_heads  GQA: the heads of a group share a selection
     block, top, window    tokens a block (64 in the paper), blocks a query (16, among them the first block, its own and
                           the one before), and tokens of the window (512)
     compress              "mean", or "learned": keys k + a learned place in the block pass through two layers first
     cache                 a `Cache`, for decoding; it holds keys and values of the three branches
 
     Also known as: NSA, natively sparse attention.
-    Yuan et al. 2025. A choice has no gradient: the first branch learns which blocks matter by its own softmax. Values
-    of a block are their mean (the paper has a network there too), so that the map over tokens is exact. With the first
-    two gates shut it is attention in a window.
+    Yuan et al. 2025. The selection has no gradient: the first branch learns which blocks matter by its own softmax.
+    Values of a block are their mean (the paper has a network there too), so that the map over tokens is exact. With
+    the first two gates at 0 it is sliding window attention.
     """
 
     @checked
@@ -119,7 +119,7 @@ class NativeSparseAttention(nn.Module):
         own = (torch.arange(n, device=weight.device)[:, None] + start) // self.block
         place = torch.arange(count, device=weight.device)
         weight = weight.masked_fill(place > own, float("-inf"))
-        for rank, forced in enumerate((place == 0, place == own - 1, place == own)):  # its own block before all others
+        for rank, forced in enumerate((place == 0, place == own - 1, place == own)):  # its own block ranks first
             weight = weight.masked_fill(forced & (place <= own), 1e9 * (rank + 1))
         best = weight.topk(min(self.top, count), -1)
         index = best.indices.masked_fill(best.values == float("-inf"), -1)

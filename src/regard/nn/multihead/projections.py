@@ -1,4 +1,4 @@
-"""What the layers of this room share: heads split and joined, and inputs of the right width."""
+"""Splitting and joining heads, checks of widths, and the norm of a head's output."""
 
 from torch import Tensor, nn
 

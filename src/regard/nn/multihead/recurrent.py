@@ -1,4 +1,4 @@
-"""Layers that remember in a state: linear attention, retention, gates, and the delta rule."""
+"""Recurrent layers with a matrix state: linear attention, retention, gated variants, and the delta rule."""
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +14,7 @@ from .projections import HeadNorm, check_divides, check_width, joined, split
 
 
 class _Recurrent(nn.Module):
-    """Queries, keys and values of some heads; subclasses say what decays, and what is written."""
+    """Projections and output of recurrent layers; subclasses define decay and update."""
 
     def __init__(self, dim: int, heads: int):
         super().__init__()
@@ -37,7 +37,7 @@ class _Recurrent(nn.Module):
 
 
 class CausalLinearAttention(_Recurrent):
-    """Softmax attention with another kernel, whose sum over the past is a state; or with a decay, and older is less.
+    """Linear attention: a feature-map kernel instead of softmax, whose sum over the past is a state; optional decay.
 
         S_t = g_h S_{t-1} + phi(k_t) v_t^T,   z_t = g_h z_{t-1} + phi(k_t),   y_t = S_t^T phi(q_t) / z_t . phi(q_t)
 
@@ -71,7 +71,7 @@ class CausalLinearAttention(_Recurrent):
 
 
 class Retention(_Recurrent):
-    """Causal linear attention whose past fades at a fixed rate, one for each head.
+    """Causal linear attention with a fixed exponential decay for each head.
 
         S_t = g_h S_{t-1} + k_t v_t^T,   y_t = S_t^T q_t / sqrt d,   g_h = 1 - 2^(-5 - h)
 
@@ -88,7 +88,7 @@ class Retention(_Recurrent):
         self.rotary = Rotary(self.width)
 
     def forward(self, x: Tensor, state: Tensor | None = None, start: int = 0) -> Attended:
-        """state, start: of the tokens before, and how many they were."""
+        """state of the previous tokens, and their number."""
         q, k, v = self._projected(x)
         q, k = self.rotary(q, start), self.rotary(k, start)
         decay = self.log_decay[:, None].expand(q.shape[:-1])  # type: ignore[index]
@@ -124,7 +124,7 @@ class LightningAttention(_Recurrent):
 
 
 class GatedLinearAttention(_Recurrent):
-    """Causal linear attention in which every feature of the keys is forgotten at a rate that the token sets.
+    """Causal linear attention with a data-dependent decay for every key feature.
 
         S_t = diag(a_t) S_{t-1} + k_t v_t^T,   y_t = S_t^T q_t / sqrt d,   a_t = sigmoid(W_2 W_1 x_t + b)^(1 / 16)
 
@@ -148,18 +148,18 @@ class GatedLinearAttention(_Recurrent):
 
 
 class GatedDeltaNet(_Recurrent):
-    """A state that is corrected: a key's old value is taken out before the new one is written.
+    """The gated delta rule: a key's old value is removed from the state before the new one is written.
 
         S_t = a_t (I - b_t k_t k_t^T) S_{t-1} + b_t k_t v_t^T,   y_t = S_t^T q_t
         k, q of length 1,   b_t = sigmoid(w_b x_t),   a_t = exp(-exp(A) softplus(w_a x_t + d)), or 1 without gate
 
     x (..., n, dim)  ->  out (..., n, dim), the implied map (..., heads, n, n), which is signed, and state
 
-    gate    False is DeltaNet: nothing is forgotten but what is replaced
+    gate    False is DeltaNet: no decay
 
     Also known as: DeltaNet, gated delta rule, GDN, fast weight programmer.
-    Schlag et al. 2021; Yang et al. 2024, 2025, without their short convolutions. A key of full weight (b = 1) that is
-    read where it was written last gives back its value.
+    Schlag et al. 2021; Yang et al. 2024, 2025, without their short convolutions. With b = 1, reading the key that
+    was written last returns its value.
     """
 
     @checked
@@ -180,7 +180,7 @@ class GatedDeltaNet(_Recurrent):
 
 
 class KimiDeltaAttention(_Recurrent):
-    """The gated delta rule in which every feature of the keys is forgotten at a rate of its own.
+    """The gated delta rule with a decay for every key feature.
 
         S_t = (I - b_t k_t k_t^T) diag(a_t) S_{t-1} + b_t k_t v_t^T,   y_t = S_t^T q_t / sqrt d
         k, q of length 1,   b_t = sigmoid(w_b x_t),   a_t = exp(-exp(A_h) softplus(W_2 W_1 x_t + c))
@@ -190,7 +190,7 @@ class KimiDeltaAttention(_Recurrent):
     rank    of the projection to the gates; the width of a head unless given
 
     Also known as: KDA, Kimi Linear.
-    Kimi Team 2025, without its short convolutions. Where all features of a head forget alike it is the gated delta
+    Kimi Team 2025, without its short convolutions. With equal decay for all features of a head it is the gated delta
     rule.
     """
 

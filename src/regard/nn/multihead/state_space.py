@@ -14,15 +14,16 @@ from .projections import check_width, joined, split
 
 
 class Mamba2(nn.Module):
-    """A mixer whose state is written by B, read by C, and forgotten at a rate that each token sets.
+    """A selective state space model: B writes the state, C reads it, and dt sets its decay token by token.
 
         S_t = exp(A_h dt_t) S_{t-1} + B_t (dt_t x_t)^T,   y_t = S_t^T C_t + D_h x_t
         [z; x, B, C; dt] = W_in u,  x, B, C through a short causal convolution,  dt = softplus(dt + bias)
         out = W_out norm(y silu(z))
 
-    u (..., n, dim)  ->  out (..., n, dim), the implied map (..., heads, n, n), and state, which holds both memories
+    u (..., n, dim)  ->  out (..., n, dim), the implied map (..., heads, n, n), and the state of both, convolution and
+    recurrence
 
-    dim, state, d     width, numbers a feature of a head remembers (128), and the width of a head (64)
+    dim, state, d     width, state size of each feature of a head (128), and the width of a head (64)
     expand, groups    heads = expand dim / d; each group of heads shares B and C
     conv              tokens of the short convolution
 
@@ -55,7 +56,7 @@ class Mamba2(nn.Module):
         self.out_proj = nn.Linear(self.inner, dim, bias=False)
 
     def forward(self, x: Tensor, state: Tensor | None = None) -> Attended:
-        """state: `Attended.state` of the tokens before, (..., numbers): the convolution's last inputs, and S."""
+        """state: `Attended.state` of the previous tokens, (..., numbers): the convolution's last inputs, and S."""
         check_width(type(self).__name__, x, self.dim)
         lead, n = x.shape[:-2], x.shape[-2]
         z, mixed, dt = self.in_proj(x).split([self.inner, self.mixed, self.heads], -1)

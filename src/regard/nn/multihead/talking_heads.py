@@ -1,4 +1,4 @@
-"""Talking heads: scores, and weights, of different heads are mixed."""
+"""Talking-heads attention: scores and weights are mixed across heads."""
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +14,7 @@ from .projections import check_divides, check_width, joined, split
 
 
 class TalkingHeadsAttention(nn.Module):
-    """Heads tell each other their scores before the softmax, and their weights after it.
+    """Linear maps across heads, of the scores before the softmax and of the weights after it.
 
         s'_h = sum_g P_hg q_g k_g^T / sqrt d,   w_h = align(s'_h),   w'_h = sum_g M_hg w_g,   y_h = w'_h v_h
 

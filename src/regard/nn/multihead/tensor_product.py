@@ -25,7 +25,7 @@ class TensorProductAttention(nn.Module):
     cache          a `Cache`: it holds 2 rank (heads + d) numbers a token instead of 2 heads d
 
     Also known as: TPA, T6.
-    Zhang et al. 2025. With A fixed to unit vectors and as many of them as heads it is multi-head attention.
+    Zhang et al. 2025. With A fixed to unit vectors and rank = heads it is multi-head attention.
     """
 
     @checked
@@ -68,7 +68,7 @@ class TensorProductAttention(nn.Module):
         return Attended(self.out_proj(joined(found.out)), found.map)
 
     def _factors(self, key: str, x: Tensor, start: int) -> tuple[Tensor, Tensor]:
-        """A (..., n, rank, heads) and B (..., n, rank, d), turned by its position."""
+        """A (..., n, rank, heads) and B (..., n, rank, d), with rotary positions."""
         rank = self.rank_q if key == "q" else self.rank
         a, b = (part[key](x).unflatten(-1, (rank, -1)) for part in (self.over_heads, self.over_width))
         if self.rotary is not None and key != "v":

@@ -1,4 +1,4 @@
-"""Query-related compositions: where questions come from and how many there are. One mechanism a file."""
+"""Query-related compositions: the source and the number of queries. One mechanism a file."""
 
 from .capsule import CapsuleAttention
 from .directional import DirectionalSelfAttention, DiSAN

@@ -1,4 +1,4 @@
-"""Capsule-based attention: each class reads the input with a query of its own."""
+"""Capsule-based attention: a learned query for each class."""
 
 import torch
 import torch.nn.functional as F
@@ -15,7 +15,7 @@ from ..composed import Composed
 
 
 class CapsuleAttention(nn.Module):
-    """Each class asks for itself, judges what it read, and should only be able to rebuild the input if it is right.
+    """A query, a probability and a reconstruction for each class; only the true class should reconstruct the input.
 
         c_y = sum_l align_l(score(q_y, f_l)) f_l,   p_y = sigmoid(w_y . c_y + b_y)
         r_y = p_y c_y,   similarity_y = r_y . mean F
@@ -53,7 +53,7 @@ class CapsuleAttention(nn.Module):
 
     @staticmethod
     def similarity(found: Composed) -> Tensor:
-        """How well each class rebuilds the mean of the input, r_y . mean F, (..., classes)."""
+        """How well each class reconstructs the mean of the input, r_y . mean F, (..., classes)."""
         rebuilt = found.out[..., None] * found.steps["capsules"].out
         return (rebuilt * found.steps["mean"].out).sum(-1)
 

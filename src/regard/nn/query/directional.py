@@ -1,4 +1,4 @@
-"""Directional self-attention: weights for each feature, and eyes for one side only."""
+"""Directional self-attention: feature-wise weights over earlier (or later) tokens only."""
 
 import torch
 import torch.nn.functional as F
@@ -21,7 +21,7 @@ def by_feature(d_q: int, d_k: int) -> Score:
 
 
 def one_sided(features: Tensor, direction: str) -> Window:
-    """Pairs with j < i (forward) or j > i (backward): nobody sees itself."""
+    """Pairs with j < i (forward) or j > i (backward), without the diagonal."""
     n = max(1, features.shape[-2])
     return Window(n, -1) if direction == "forward" else Window(-1, n)
 
@@ -40,7 +40,7 @@ class Fusion(nn.Module):
 
 
 class DirectionalSelfAttention(nn.Module):
-    """Every token reads what stands before it (or after it), each feature with weights of its own.
+    """Every token attends earlier (or later) tokens, with weights for each feature.
 
         h = elu(W x),   s_ijf = 5 tanh((W_1 h_i + W_2 h_j + b)_f / 5) for j < i,   c_if = sum_j align_j(s_ijf) h_jf
         g = sigmoid(W_3 h + W_4 c + b'),   out = g * h + (1 - g) * c
@@ -51,7 +51,7 @@ class DirectionalSelfAttention(nn.Module):
     score       the feature-wise score above, or any other
 
     Also known as: DiSA.
-    Shen et al. 2018 (DiSA). The first token (the last one, backward) has nobody to read: its context is 0.
+    Shen et al. 2018 (DiSA). The first token (the last one, backward) has an empty row: its context is 0.
     """
 
     @checked
@@ -81,7 +81,7 @@ class DirectionalSelfAttention(nn.Module):
 
 
 class DiSAN(nn.Module):
-    """A sentence by attention alone: forward and backward, then pooled feature by feature.
+    """Sentence encoder by attention alone: forward and backward DiSA, then feature-wise pooling.
 
         u = [forward(x); backward(x)],   out_f = sum_j align_j((W tanh(W_1 u_j + b))_f) u_jf
 

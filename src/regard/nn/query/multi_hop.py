@@ -1,4 +1,4 @@
-"""Multi-hop attention: look, think, look again."""
+"""Multi-hop attention: the context of each hop updates the query of the next."""
 
 import torch
 from torch import Tensor, nn
@@ -16,19 +16,19 @@ WAYS = ("identity", "linear", "gru", "stacked")
 
 
 class MultiHopAttention(nn.Module):
-    """What was read changes the question, and the same features are read again.
+    """Repeated attention over the same features, with a query updated by the context of each hop.
 
         c^0 = mean F,   q^{s+1} = transform(q^s, c^s),   c^{s+1} = Att_s([q^{s+1}; c^s], F),   out = c^hops
         stacked:  c^{s+1} = Att_s(q^s, F),   q^{s+1} = q^s + c^{s+1},   out = q^hops
 
     query (..., n, dim), features (..., m, feature_dim)  ->  out (..., n, feature_dim); maps: hop_1, hop_2, ...
 
-    transform   "identity" (the question stays), "linear" (W [q; c]), "gru" (a GRU cell that c drives), or "stacked"
-    tied        one set of parameters for all hops, so that their number does not grow with hops
+    transform   "identity" (the query stays), "linear" (W [q; c]), "gru" (a GRU cell that c drives), or "stacked"
+    tied        one set of parameters for all hops
 
     Also known as: memory network, stacked attention network, iterative attention.
-    Tran and Niederee 2018; stacked: Yang et al. 2016 (SAN), equal widths. Every hop uses what the hop before read:
-    the first hop's parameters have a gradient. One hop whose score ignores c is attention by q^1.
+    Tran and Niederee 2018; stacked: Yang et al. 2016 (SAN), equal widths. Each hop uses the context of the previous
+    one, so the first hop's parameters have a gradient. One hop whose score ignores c is attention by q^1.
     """
 
     @checked
@@ -52,7 +52,7 @@ class MultiHopAttention(nn.Module):
             raise ValueError(f"MultiHopAttention(hops={hops!r}): expected a whole number, 1 or more.")
         if transform == "stacked" and dim != feature_dim:
             raise ValueError(
-                f"stacked attention adds what it read to the query, but dim={dim} and "
+                f"stacked attention adds the context to the query, but dim={dim} and "
                 f"feature_dim={feature_dim}: make them equal."
             )
         self.hops, self.transform = hops, transform

@@ -1,4 +1,4 @@
-"""Attention pooling: a whole sequence into one vector, asked by a learned query or by nobody."""
+"""Attention pooling: a sequence into one vector, query-free or by a learned query."""
 
 from torch import Tensor, nn
 
@@ -12,7 +12,7 @@ from ..call_checks import reads
 
 
 class AttentionPooling(nn.Module):
-    """A sequence becomes one vector: what counts is learned, not asked.
+    """A sequence pooled into one vector by learned weights.
 
         c = sum_j w_j f_j,   w = align_j score(f_j)
 

@@ -1,4 +1,4 @@
-"""Reinforced self-attention: two policies choose who reads and who is read."""
+"""Reinforced self-attention: two policies sample the query tokens and the key tokens."""
 
 import torch
 import torch.nn.functional as F
@@ -15,19 +15,19 @@ from .directional import Fusion, by_feature
 
 
 class ReinforcedSelfAttention(nn.Module):
-    """One policy draws the tokens that read, another those that are read; attention runs among the drawn ones.
+    """One policy samples query tokens, another key tokens; attention runs between the sampled ones.
 
-        z^h_i ~ Bernoulli(pi^h_i),   z^d_j ~ Bernoulli(pi^d_j),   pair (i, j) is open where z^h_i = z^d_j = 1, i != j
+        z^h_i ~ Bernoulli(pi^h_i),   z^d_j ~ Bernoulli(pi^d_j),   pair (i, j) is allowed where z^h_i = z^d_j = 1, i != j
         c_i = sum_j align_j(s_ij) h_j where z^h_i = 1, else mean of h;   out = g * h + (1 - g) * c
 
     features (..., n, dim)  ->  out (..., n, dim); map (..., 1, dim, n, n); sample.index (..., 2, n): z^h and z^d
 
     score     feature-wise and bounded as in DiSA, or any other
-    In training mode z is drawn, else z = 1 where pi >= 1/2. The draw has no gradient: train it with
+    In training mode z is sampled, else z = 1 where pi >= 1/2. Sampling has no gradient: train the policies with
     `policy_loss(result, cost)`, the rest by the task's loss.
 
     Also known as: ReSA, ReSAN.
-    Shen et al. 2018 (ReSA). A token that reads nobody and is not drawn to read gets the mean of the sentence.
+    Shen et al. 2018 (ReSA). A token that is not sampled as a query gets the mean of the sentence.
     """
 
     @checked
@@ -70,7 +70,7 @@ class ReinforcedSelfAttention(nn.Module):
 
     @staticmethod
     def policy_loss(found: Attended, cost: Tensor, selected: float = 0.0, baseline: "float | Tensor" = 0.0) -> Tensor:
-        """The mean over items of (cost + selected * share of tokens drawn - baseline) * log pi(z); cost (...) an item.
+        """Mean over items of (cost + selected * share of tokens sampled - baseline) * log pi(z); cost (...).
 
         Its gradient is an unbiased estimate of that of the expected cost. In the paper selected is 0.02, baseline 0.
         """

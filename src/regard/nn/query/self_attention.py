@@ -1,4 +1,4 @@
-"""Self-attention that renews its features: every position asks all others."""
+"""Self-attention that updates its features."""
 
 from torch import Tensor, nn
 
@@ -13,7 +13,7 @@ from ..call_checks import reads
 
 
 class SelfAttention(nn.Module):
-    """Every feature asks all features, and becomes what it read, alone or added to what it was.
+    """Self-attention over the features, whose context replaces or is added to them.
 
         c = attention(F, F),   replace: f' = c,   residual: f' = norm(f + c)
 
@@ -23,8 +23,8 @@ class SelfAttention(nn.Module):
     The rest goes to `Attention`: heads, d_k, d_v, score, align, dropout, rotary.
 
     Also known as: intra-attention.
-    Vaswani et al. 2017; the survey's self-attentive query, eq. 35-37. Permuting the features permutes the output alike,
-    unless the structure or the score knows positions.
+    Vaswani et al. 2017; the survey's self-attentive query, eq. 35-37. Permutation equivariant,
+    unless the structure or the score depends on positions.
     """
 
     @checked

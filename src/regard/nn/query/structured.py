@@ -1,4 +1,4 @@
-"""Structured self-attention: a sentence as a matrix, each row a different look at it."""
+"""Structured self-attention: a sentence as a matrix, a row for each learned query."""
 
 import torch
 from torch import Tensor, nn
@@ -14,18 +14,18 @@ from ..call_checks import reads
 
 
 class StructuredSelfAttention(nn.Module):
-    """Several learned queries read one sequence; a penalty keeps them from all reading the same.
+    """Several learned queries over one sequence, with a penalty against redundancy.
 
         A = align(W_2 tanh(W_1 H^T)),   M = A H,   penalty = |A A^T - I|_F^2
 
     features (..., n, dim)  ->  out (..., rows, dim); map (..., 1, rows, n)
 
-    rows    how many looks; W_2 (rows, width) holds a learned query for each
+    rows    number of learned queries; W_2 (rows, width) holds them
     width   of the hidden layer, dim unless given
     score   of a row of W_2 and tanh(W_1 h): "dot" as in the paper, or any other
 
     Also known as: self-attentive sentence embedding.
-    Lin et al. 2017. The penalty is 0 where the rows look at different single positions, and only there.
+    Lin et al. 2017. The penalty is 0 if and only if the rows are one-hot on different positions.
     """
 
     @checked

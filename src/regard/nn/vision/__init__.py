@@ -1,4 +1,4 @@
-"""Recipes of vision: attention over positions, over channels, and gates. One idea a file."""
+"""Vision modules: attention over positions, over channels, and channel gates. One idea a file."""
 
 from .attention_free import AttentionFree
 from .dual import ChannelAttention, DoubleAttention, DualAttention

@@ -1,4 +1,4 @@
-"""The attention-free transformer, which is attention: feature-wise, with scores that no query enters."""
+"""The attention-free transformer as attention: feature-wise, with query-free scores."""
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +14,7 @@ from ..call_checks import reads
 
 
 class AttentionFree(nn.Module):
-    """A learned table says how much positions count for each other; each feature of a key says how much it counts.
+    """Feature-wise weights from a learned position bias and the key features; the query only gates the output.
 
         c_if = sum_j align_j(k_jf + b_ij) v_jf,   out = W_o (sigmoid(q) * c)
 
@@ -25,7 +25,7 @@ class AttentionFree(nn.Module):
 
     Also known as: AFT.
     Zhai et al. 2021. In the taxonomy: multi-dimensional attention with a query-free score and a bias for each pair; the
-    query only gates what was read. Without a table all positions read the same.
+    query gates the context. Without a table all positions have the same context.
     """
 
     @checked

@@ -1,4 +1,4 @@
-"""Two looks at an image: over places and over channels (DANet), or gather and distribute (A2-Nets)."""
+"""Dual attention: over positions and over channels (DANet), or gather and distribute (A2-Nets)."""
 
 import torch
 from torch import Tensor, nn
@@ -16,14 +16,14 @@ from .grid import image, tokens
 
 
 class ChannelAttention(nn.Module):
-    """Channels read channels: those that are unlike themselves.
+    """Channel attention, with more weight on dissimilar channels.
 
         out_c = x_c + gamma sum_c' align_c'(-x_c . x_c') x_c'
 
     image (batch, channels, *grid)  ->  the same; map (batch, 1, channels, channels)
 
     Fu et al. 2019 (DANet). In the taxonomy: self-attentive queries, dot score, but the features are channels and their
-    width is the number of positions, so that alignments with a network of a fixed width do not fit. The paper's
+    width is the number of positions, so alignments with a network of fixed width cannot be used. The paper's
     max - energy is minus energy, since softmax ignores a shift of a row. gamma starts at 0.
     """
 
@@ -42,7 +42,7 @@ class ChannelAttention(nn.Module):
 
 
 class DualAttention(nn.Module):
-    """Places read places, channels read channels, and both are added.
+    """The sum of attention over positions and attention over channels.
 
         out = (x + gamma_1 attention over places) + (x + gamma_2 attention over channels)
 
@@ -73,7 +73,7 @@ class DualAttention(nn.Module):
 
 
 class DoubleAttention(nn.Module):
-    """Gather what the image holds into a few descriptors, then give each place those that it asks for.
+    """Gathers the image into a few descriptors, then distributes them to each position by attention.
 
         g_r = sum_p align_p(b_r . x_p) W_a x_p,   out_p = W_o sum_r align_r(v_r . x_p) g_r
 
@@ -81,7 +81,7 @@ class DoubleAttention(nn.Module):
     distribute (batch, 1, positions, descriptors)
 
     Chen et al. 2018 (A2-Nets). In the taxonomy: learned queries (as in structured self-attention), then basic queries
-    over what was gathered: two hops. The cost is positions x descriptors.
+    over the descriptors: two hops. The cost is positions x descriptors.
     """
 
     @checked

@@ -1,4 +1,4 @@
-"""External attention: every position asks one small memory that all images share."""
+"""External attention: every position attends a small learned memory shared by all images."""
 
 import torch
 from torch import Tensor, nn
@@ -13,7 +13,7 @@ from ..call_checks import reads
 
 
 class ExternalAttention(nn.Module):
-    """Positions do not look at one another but at a learned memory, in linear time.
+    """Positions attend a learned memory instead of each other, in linear time.
 
         s_ij = score(x_i, M_k,j),   double: s_ij - log sum_i' exp s_i'j,   out_i = sum_j align_j(s_ij) M_v,j
 
@@ -21,7 +21,7 @@ class ExternalAttention(nn.Module):
 
     slots    rows of the memory, M_k and M_v (slots, dim)
     double   the paper's double normalisation: first over positions, then over slots
-    over     which positions are real; padding takes no part in the first normalisation
+    over     valid positions; padding is excluded from the first normalisation
 
     Also known as: EANet, memory slots.
     Guo et al. 2022. In the taxonomy: basic queries over learned features (singular, dot score); double normalisation is

@@ -1,4 +1,4 @@
-"""Channel gating: squeeze-excitation, ECA and CBAM. A gate is attention of a channel to its one key, itself."""
+"""Channel gating: squeeze-excitation, ECA and CBAM. A gate is attention of a channel over a single key, itself."""
 
 import math
 
@@ -18,11 +18,11 @@ from .grid import image, tokens
 
 
 class Gate(nn.Module):
-    """What passes: out_c = w_c x_c,  w_c = sigmoid(logit_c): attention over one key, a head for each channel.
+    """Channel gate: out_c = w_c x_c,  w_c = sigmoid(logit_c): attention over one key, a head for each channel.
 
     x (..., C, d), logits (..., C)  ->  out (..., C, d); map (..., C, 1, 1)
 
-    Heads are gates, so that recording sees them, and `Uniform` (or softmax: one key) opens them all: the ablation.
+    Each gate is a head, so that recording captures it; `Uniform` (or softmax over one key) sets all to 1: the ablation.
     """
 
     def __init__(self, align: "str | Alignment | None" = None):
@@ -39,20 +39,20 @@ class Gate(nn.Module):
 
 
 class SqueezeExcitation(nn.Module):
-    """A look at the whole image decides how much each channel passes.
+    """Channel gates computed from a global summary of the image.
 
         z = sum_p align_p(score(x_p)) x_p,   w = sigmoid(W_2 relu(W_1 z)),   out_c = w_c x_c
 
     image (batch, channels, *grid)  ->  the same; maps: squeeze (batch, 1, 1, positions), gate (batch, channels, 1, 1)
 
-    align   of the squeeze over positions: "uniform" is the mean of the paper; score="query_free" with "softmax" looks
-            where it matters (the pooling of GCNet)
-    gate    the alignment of the gate, sigmoid unless given; "uniform" opens every channel
+    align   of the squeeze over positions: "uniform" is the mean of the paper; score="query_free" with "softmax" is
+            attention pooling (GCNet)
+    gate    the alignment of the gate, sigmoid unless given; "uniform" sets every gate to 1
 
     Also known as: SENet, SE block.
     Hu et al. 2018. In the taxonomy: a self-attentive pooling (singular, single-dimensional), then one weight for each
-    feature with a sigmoid alignment over a single key: channels are gated, not compared. Where positions stand does not
-    matter.
+    feature with a sigmoid alignment over a single key: channels are gated, not compared. Invariant to permuting
+    positions.
     """
 
     @checked
@@ -81,7 +81,7 @@ class SqueezeExcitation(nn.Module):
 
 
 class EfficientChannelAttention(nn.Module):
-    """Each channel passes by the means of its neighbours among the channels.
+    """Channel gates from a 1-D convolution over the channel means.
 
         w = sigmoid(conv1d(mean_p x_p)),   out_c = w_c x_c
 
@@ -91,7 +91,7 @@ class EfficientChannelAttention(nn.Module):
 
     Also known as: ECA-Net, ECA.
     Wang et al. 2020 (ECA). In the taxonomy: squeeze-excitation whose excitation is local and has `kernel` parameters.
-    Channels farther than half a kernel do not influence each other.
+    Channels more than half a kernel apart do not interact.
     """
 
     @checked
@@ -114,7 +114,7 @@ class EfficientChannelAttention(nn.Module):
 
 
 class ConvolutionalBlockAttention(nn.Module):
-    """First which channels, then which places.
+    """Channel gates, then position gates.
 
         x'_c = x_c sigmoid(MLP(mean_p x) + MLP(max_p x))_c,   out_p = x'_p sigmoid(conv([mean_c x'; max_c x']))_p
 
@@ -123,7 +123,7 @@ class ConvolutionalBlockAttention(nn.Module):
 
     Also known as: CBAM.
     Woo et al. 2018 (CBAM). In the taxonomy: two gates (sigmoid, one key), of channels and of positions. Unlike a
-    softmax over places, both a cat and its mouse may be fully open.
+    softmax over positions, several positions may have weight 1.
     """
 
     @checked
@@ -148,7 +148,7 @@ class ConvolutionalBlockAttention(nn.Module):
         logits = sum(self.up(torch.relu(self.down(z))) for z in (mean(flat, over).squeeze(-2), highest))
         channels = self.of_channels(flat.transpose(1, 2), logits)
         passed = channels.out.transpose(1, 2)
-        if passed.shape[1] == 0:  # an image without pixels has no places to gate
+        if passed.shape[1] == 0:  # an image without pixels: no positions to gate
             return Composed(x, {"channels": channels})
         seen = image(torch.stack([passed.mean(-1), passed.amax(-1)], -1), x)
         places = self.of_places(passed, self.conv(seen).flatten(1))

@@ -1,4 +1,4 @@
-"""Images as positions: what every recipe of vision does first and last."""
+"""Images to sequences of positions and back."""
 
 from torch import Tensor
 

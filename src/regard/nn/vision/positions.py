@@ -14,7 +14,7 @@ from .grid import image, tokens
 
 
 class NonLocalBlock(nn.Module):
-    """Every position of an image or a video reads all positions, and adds what it read.
+    """Residual attention of every position of an image or a video over all positions.
 
         out_p = x_p + W_z sum_p' align_p'(theta(x_p) . phi(x_p')) g(x_p')
 
@@ -51,7 +51,7 @@ class NonLocalBlock(nn.Module):
 
 
 class _OverVideo(nn.Module):
-    """What both halves have: one attention, along one axis."""
+    """Base of spatial and temporal attention: one attention along one axis."""
 
     @checked
     def __init__(
@@ -68,16 +68,16 @@ class _OverVideo(nn.Module):
 
 
 class SpatialAttention(_OverVideo):
-    """Within each frame, every place reads every place.
+    """Self-attention over the positions of each frame.
 
         out_t = attention(x_t, x_t) for each time t
 
     video (..., times, places, dim)  ->  the same; map (..., times, heads, places, places)
 
-    The arguments are those of `Attention`. A structure stands over the places of a frame: Window(1, 1, grid=(h, w)).
+    The arguments are those of `Attention`. Structures apply to the positions of a frame: Window(1, 1, grid=(h, w)).
 
-    Bertasius et al. 2021 (TimeSformer), its spatial half; the seeds' spatial attention. In the taxonomy: self-attentive
-    queries over positions, nothing new. Exchanging frames exchanges outputs.
+    Bertasius et al. 2021 (TimeSformer), its spatial half. In the taxonomy: self-attentive
+    queries over positions. Equivariant to permuting frames.
     """
 
     @reads(video="dim")
@@ -86,17 +86,17 @@ class SpatialAttention(_OverVideo):
 
 
 class TemporalAttention(_OverVideo):
-    """At each place, every time reads every time.
+    """Self-attention over time at each position.
 
         out_p = attention(x_p, x_p) for each place p
 
     video (..., times, places, dim)  ->  the same; map (..., places, heads, times, times)
 
-    The arguments are those of `Attention`. A structure stands over times, for batch and places: Causal(), or
+    The arguments are those of `Attention`. Structures apply to time steps: Causal(), or
     Padding(lengths[:, None]).
 
-    Bertasius et al. 2021 (TimeSformer), its temporal half; the seeds' temporal attention. In the taxonomy:
-    self-attentive queries over time steps, nothing new. Exchanging places exchanges outputs.
+    Bertasius et al. 2021 (TimeSformer), its temporal half. In the taxonomy:
+    self-attentive queries over time steps. Equivariant to permuting positions.
     """
 
     @reads(video="dim")
