@@ -75,15 +75,15 @@ def test_a_run_on_own_texts_is_judged_on_its_test_part_with_their_words_and_mark
 def test_a_file_that_was_moved_is_found_by_its_content_and_one_that_was_changed_is_refused(run, texts, tmp_path):
     before = judged(tmp_path, run, "--tests", "task")
     moved = texts.rename(tmp_path / "elsewhere.jsonl")
-    assert f"was trained on {texts}, which is not there any more" in refused("judge", run, "-o", tmp_path / "r")
+    assert f"was trained on {texts}, which no longer exists" in refused("judge", run, "-o", tmp_path / "r")
     assert judged(tmp_path, run, "--data", moved, "--tests", "task")["tests"] == before["tests"]
     assert open_run(run, data=str(moved)).task.texts
     moved.write_text(lines())
-    assert "has another content" in refused("judge", run, "--data", moved, "-o", tmp_path / "r")
+    assert "has different content" in refused("judge", run, "--data", moved, "-o", tmp_path / "r")
     texts.write_text(lines())
-    assert "whose content has changed since then" in refused("judge", run, "-o", tmp_path / "r")
+    assert "whose content has changed since" in refused("judge", run, "-o", tmp_path / "r")
     again = ("train", "classification", "--data", texts, "--small", "--seeds", 1, "--alone", "--out", run)
-    assert "holds a run on another content" in refused(*again)
+    assert "has a run on a different version" in refused(*again)
 
 
 def test_a_run_on_own_texts_judges_other_texts_by_the_names_of_their_classes(run, tmp_path):
@@ -222,7 +222,7 @@ def test_attention_is_taught_by_own_fixations_and_judged_by_them(tmp_path):
     assert "--data FILE" in refused("judge", tmp_path / "run", "-o", tmp_path / "r")
     assert judged(tmp_path, tmp_path / "run", "--data", moved)["tests"] == report["tests"]
     (moved / "fixations.csv").write_text("image,x,y\n0.png,1,1\n")
-    assert "has another content" in refused("judge", tmp_path / "run", "--data", moved, "-o", tmp_path / "r")
+    assert "has different content" in refused("judge", tmp_path / "run", "--data", moved, "-o", tmp_path / "r")
     assert "has 1 photographs: expected 8 or more" in refused("train", "fixations", "--data", moved)
 
 

@@ -9,7 +9,7 @@ from torch.testing import assert_close
 from regard.data import Example, cipher, collate
 from regard.data.vocabulary import END, START
 from regard.models import builders
-from regard.models.beam_search import say
+from regard.models.beam_search import generate
 from regard.models.training.objectives import Sequences
 from regard.models.training.trainer import Trainer, Training
 from regard.models.transformer import Transformer
@@ -87,7 +87,7 @@ def scripted(table):
         def __init__(self, said):
             self.said = said
 
-        def chosen(self, index):
+        def reorder(self, index):
             return State([self.said[i] for i in index.tolist()])
 
     class Scripted:
@@ -123,7 +123,7 @@ def test_a_wide_beam_finds_the_best_of_all_sequences():
     every += list(itertools.product((1, 4, 5), repeat=3))
     best = max(every, key=value)
     batch = batch_of(((1, 1),))
-    found = [w for w in say(scripted(table), batch, longest=3, beam=40)[0].tolist() if w]
+    found = [w for w in generate(scripted(table), batch, longest=3, beam=40)[0].tolist() if w]
     assert tuple(found) == best
 
 
@@ -131,7 +131,7 @@ def test_one_beam_takes_the_likeliest_word_each_time():
     def table(said):
         return torch.tensor([0.0, 0.0, 9.0, 0.0, 3.0, 0.0]) if len(said) < 2 else torch.tensor([9.0, 0, 0, 5.0, 0, 0])
 
-    assert say(scripted(table), batch_of(), longest=5).tolist() == [[4, 4, END]] * 3
+    assert generate(scripted(table), batch_of(), longest=5).tolist() == [[4, 4, END]] * 3
 
 
 @pytest.mark.parametrize("kind", ["parallel", "transformer"])
@@ -147,7 +147,7 @@ def test_beams_of_a_real_model_are_never_less_likely_than_greed(kind):
             total.append(float(out.log_softmax(-1).gather(1, said[:, None]).mean().detach()))
         return total
 
-    greedy, wide = likelihood(say(model, batch, 6)), likelihood(say(model, batch, 6, beam=30))
+    greedy, wide = likelihood(generate(model, batch, 6)), likelihood(generate(model, batch, 6, beam=30))
     assert all(b >= a - 1e-6 for a, b in zip(greedy, wide, strict=True))
 
 
@@ -157,7 +157,7 @@ def test_a_decoder_with_attention_learns_a_cipher():
     model = builders.translator(len(task.words), len(task.target_words), "additive", 24, 24, "parallel", 0.0)
     Trainer(Training(epochs=12, batch=16, rate=1e-2, patience=12)).fit(model, Sequences(), task.train, task.val)
     batch = collate(task.test)
-    said = say(model.eval(), batch, 10)
+    said = generate(model.eval(), batch, 10)
     decode = task.target_words.decode
     assert sum(decode(a) == decode(b) for a, b in zip(said, batch.target, strict=True)) > 30
 

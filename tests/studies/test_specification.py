@@ -97,7 +97,7 @@ def test_one_way_has_one_name_however_it_was_written():
         (("steps = 100", "step = 100"), 10, "did you mean 'steps'"),
         (('align = ["softmax", "entmax15"]', 'align = "sofmax"'), 15, "did you mean softmax"),
         (("heads = [2, 4]", 'heads = [2, "four"]'), 21, "heads"),
-        (("heads = [2, 4]", "heads = 2\nhops = 2"), 19, "take one of them"),
+        (("heads = [2, 4]", "heads = 2\nhops = 2"), 19, "use one of them"),
         (('score = "additive"\n', ""), 19, "give either attention"),
         (
             ('score = ["additive", "dot"]', 'score = ["additive", "dot"]\nattention = "dot"'),

@@ -4,8 +4,8 @@ import warnings
 from typing import Any
 
 from . import builders, features, output_heads, queries
-from .beam_search import say
-from .decoder import Sequencer
+from .beam_search import generate
+from .decoder import Seq2Seq
 from .gat import GAT, GATv2
 from .graph_networks.network import GraphNetwork
 from .graph_networks.polynormer import Polynormer
@@ -33,7 +33,7 @@ __all__ = [
     "Restoration",
     "Run",
     "SGFormer",
-    "Sequencer",
+    "Seq2Seq",
     "Sequences",
     "TaskModel",
     "Trained",
@@ -43,10 +43,10 @@ __all__ = [
     "TwoInputs",
     "builders",
     "features",
+    "generate",
     "open_run",
     "output_heads",
     "queries",
-    "say",
     "score_function_loss",
     "supervised",
 ]
@@ -55,6 +55,8 @@ RENAMED = {
     "ready": "builders",
     "outputs": "output_heads",
     "rewarded": "score_function_loss",
+    "say": "generate",
+    "Sequencer": "Seq2Seq",
 }  # until 0.3
 
 

@@ -1,4 +1,4 @@
-"""The attention part of a task model by one name, its ablations included."""
+"""Builds the attention part of a task model, or an ablation of it, from a name."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ def build_attention(name: str, d_q: int, d_k: int) -> Any:
 
 
 class MeanPooling(nn.Module):
-    """The mean of the keys that are not masked: no parameters, uniform weights whatever the query."""
+    """Mean pooling over unmasked keys: no parameters, uniform weights."""
 
     score, align = scores.Dot(), Uniform()
 
@@ -63,10 +63,10 @@ class Hops(nn.Module):
 
 
 def apply_attention(attention: Any, query: Tensor, encoded: Encoded, state: Tensor | None = None) -> Attended:
-    """query (B, m, d_q) -> context (B, m, d) and its map, by nn.Attend, nn.Attention or whatever is called as they are.
+    """query (B, m, d_q) -> context (B, m, d) and its map, by nn.Attend, nn.Attention or a module called alike.
 
     Without attention every query gets the summary of the feature model (its last states), else the mean, and the map is
-    None. state: what a stepwise mechanism handed on.
+    None. state: `Attended.state` of the previous step.
     """
     if attention is None:
         if encoded.values.shape[0] != encoded.items:
@@ -80,10 +80,10 @@ def apply_attention(attention: Any, query: Tensor, encoded: Encoded, state: Tens
 
 
 def by_row(attention: Any) -> bool:
-    """Whether the alignment depends on the position of the query, so that steps cannot be computed apart."""
+    """Whether the alignment depends on the position of the query, so that steps cannot be computed separately."""
     return isinstance(getattr(attention, "align", None), Local)
 
 
 def stepwise(attention: Any) -> bool:
-    """Whether a step depends on the state of the step before."""
+    """Whether a step depends on the state of the previous step."""
     return bool(attention.score.stepwise or attention.align.stepwise)

@@ -10,9 +10,9 @@ from ..core.arguments.synonyms import ALIGNMENTS_ALSO, SCORES_ALSO, spelled
 from ..core.scores import SCORES as _SCORES
 
 SCORES, ALIGNMENTS = _SCORES.built, _ALIGNMENTS.built  # by name, with parameters of their own
-WHOLE = ("none", "mean")  # without score and alignment
+WHOLE = ("none", "mean")  # no score and alignment
 QUERIES = ("learned", "summary", "mean")
-SIZED: dict[str, tuple[Callable[[str], Alignment], str]] = {  # a number makes them: top_k=8, entmax=1.3
+SIZED: dict[str, tuple[Callable[[str], Alignment], str]] = {  # with a number: top_k=8, entmax=1.3
     "top_k": (lambda number: TopK(int(number)), "a whole number of keys a row, such as top_k=8"),
     "entmax": (lambda number: Entmax(float(number)), "a number above 1, such as entmax=1.3"),
 }
@@ -22,11 +22,11 @@ SIZED: dict[str, tuple[Callable[[str], Alignment], str]] = {  # a number makes t
 class AttentionSpec:
     """An attention as a score, an alignment and its options.
 
-    score, align   "additive" and "softmax" unless given; score is "none" or "mean" where nothing is scored; some
-                   alignments have a number: "top_k=8", "entmax=1.3"
+    score, align   "additive" and "softmax" unless given; score is "none" or "mean" for no attention; some
+                   alignments take a number: "top_k=8", "entmax=1.3"
     heads          more than 1: projections and heads (nn.Attention)
     hops           more than 1: each hop updates the query (nn.MultiHopAttention)
-    features       one weight for each feature of a value instead of one for all
+    features       feature-wise weights instead of one weight for each value
     frozen         the parameters of the attention and of a learned query keep their initial values
     query          replaces the task's own query: learned, summary (last states), mean (of the features)
     """
@@ -55,21 +55,20 @@ class AttentionSpec:
         plain = all(getattr(self, one.name) == one.default for one in fields(self)[1:])
         if self.score in WHOLE and not plain:
             raise ValueError(
-                f"attention {self.score!r} weighs nothing: it takes no alignment, heads, hops, features, "
-                "query and nothing to freeze."
+                f"attention {self.score!r} is no attention: it takes no alignment, heads, hops, features, "
+                "query or frozen."
             )
         if (self.heads > 1) + (self.hops > 1) + self.features > 1:
-            raise ValueError("attention with two of heads, hops and features: each is built alone; take one of them.")
+            raise ValueError("heads, hops and features cannot be combined: use one of them.")
         if self.features and not SCORES[self.score].takes_features():
             by_feature = ", ".join(name for name, score in SCORES.items() if score.takes_features())
             raise ValueError(
-                f"features: the score {self.score!r} has one weight for all features; those that can have "
-                f"one for each are {by_feature}."
+                f"features: the score {self.score!r} is not feature-wise; scores that can be are {by_feature}."
             )
 
     @property
     def alignment(self) -> "str | Alignment":
-        """What modules take as `align`: the name, or the object that a number makes."""
+        """The `align` argument of modules: the name, or the object built with the number."""
         name, _, number = self.align.partition("=")
         if name not in SIZED:
             return self.align
@@ -126,7 +125,7 @@ def parse_attention(name: str) -> AttentionSpec:
             options[key] = value
         else:
             raise ValueError(
-                f"attention {name!r}: {word!r} is not understood; after the name come heads=4, hops=2, "
+                f"attention {name!r}: {word!r} is unknown; after the name come heads=4, hops=2, "
                 f"features, frozen, query={'|'.join(QUERIES)}."
             )
     return AttentionSpec(score, align or "softmax", **options)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Saying: from a sequence model to words, by the best beams."""
+"""Generation with beam search."""
 
 from typing import Any
 
@@ -10,25 +10,25 @@ from ..data.vocabulary import END, PAD, START
 
 
 @torch.no_grad()
-def say(model: Any, batch: Batch, longest: int = 80, beam: int = 1) -> Tensor:
-    """Words (B, t) that the model says for each item, ended by the end mark and filled up with padding.
+def generate(model: Any, batch: Batch, longest: int = 80, beam: int = 1) -> Tensor:
+    """Generates words (B, t) for each item, ended by the end token and padded.
 
-    beam   how many beginnings are kept; the one with the best mean log-probability a word is taken. 1 is greedy.
+    beam   beam width; the hypothesis with the best mean log-probability of a word is returned. 1 is greedy.
 
-    A model has begin(batch) and step(words (B,), state) -> (logits (B, words), state, look); a state has
-    chosen(index) for the beams that go on.
+    A model has begin(batch) and step(words (B,), state) -> (logits (B, words), state, Attended); a state has
+    reorder(index) for surviving beams.
     """
     if beam < 1 or longest < 1:
-        raise ValueError(f"say(beam={beam}, longest={longest}): expected 1 or more of each.")
+        raise ValueError(f"generate(beam={beam}, longest={longest}): expected 1 or more of each.")
     items, device = len(batch), batch.inputs.device
     state = model.begin(batch)
     if beam > 1:
-        state = state.chosen(torch.arange(items, device=device).repeat_interleave(beam))
+        state = state.reorder(torch.arange(items, device=device).repeat_interleave(beam))
     first = torch.arange(items, device=device)[:, None] * beam
-    said = torch.zeros(items * beam, 0, dtype=torch.long, device=device)
+    output = torch.zeros(items * beam, 0, dtype=torch.long, device=device)
     word = torch.full((items * beam,), START, device=device)
     total = torch.full((items, beam), float("-inf"), device=device)
-    total[:, 0] = 0.0  # all beams begin alike: one of them counts
+    total[:, 0] = 0.0  # all beams start equal: only the first counts
     ended = torch.zeros(items * beam, dtype=torch.bool, device=device)
     count = torch.zeros(items * beam, device=device)
     for _ in range(longest):
@@ -44,14 +44,14 @@ def say(model: Any, batch: Batch, longest: int = 80, beam: int = 1) -> Tensor:
             best, place = (total[..., None] + scores.unflatten(0, (items, beam))).flatten(1).topk(beam, -1)
             total, index = best, (first + place // scores.shape[-1]).flatten()
             word = (place % scores.shape[-1]).flatten()
-            state, said = state.chosen(index), said.index_select(0, index)
+            state, output = state.reorder(index), output.index_select(0, index)
             ended, count = ended.index_select(0, index), count.index_select(0, index)
-        said = torch.cat([said, word[:, None]], 1)
+        output = torch.cat([output, word[:, None]], 1)
         count = count + ~ended
         ended = ended | (word == END)
         if bool(ended.all()):
             break
     if beam == 1:
-        return said
+        return output
     best = (total / count.unflatten(0, (items, beam)).clamp_min(1)).argmax(-1)
-    return said.unflatten(0, (items, beam))[torch.arange(items, device=device), best]
+    return output.unflatten(0, (items, beam))[torch.arange(items, device=device), best]

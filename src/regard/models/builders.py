@@ -10,7 +10,7 @@ from ..nn.graph import GATv2Conv
 from . import features, output_heads, queries
 from .attention_factory import build_attention
 from .attention_spec import parse_attention
-from .decoder import Readout, Sequencer, Speaker
+from .decoder import DecoderGRU, Readout, Seq2Seq
 from .task_model import TaskModel
 from .two_inputs import TwoInputs
 
@@ -24,7 +24,7 @@ def text_classifier(
     kind: str = "lstm",
     dropout: float = 0.3,
 ) -> TaskModel:
-    """A recurrent net in both directions, one learned question that looks at its states, classes."""
+    """A bidirectional RNN, attention pooling by a learned query, classes."""
     encoder = features.Recurrent(features.Embedded(words, dim, dropout), width, kind, dropout=dropout)
     query = queries.Learned(encoder.dim)
     return TaskModel(
@@ -38,7 +38,7 @@ def text_classifier(
 def document_classifier(
     words: int, classes: int, attention: str = "additive", dim: int = 100, width: int = 50, dropout: float = 0.3
 ) -> TaskModel:
-    """Words into sentences, sentences into a document, each by attention of its own (hierarchical attention)."""
+    """Hierarchical attention: words into sentences, sentences into a document."""
     encoder = features.Documents(words, dim, width, attention, dropout)
     output = output_heads.Classes(encoder.dim, classes, dropout=dropout)
     return TaskModel(
@@ -47,7 +47,7 @@ def document_classifier(
 
 
 def retriever(keys: int, values: int, attention: str = "additive", dim: int = 32) -> TaskModel:
-    """The question looks at a table of keys and values: the smallest model of all four parts with a second input."""
+    """A query retrieves from a table of keys and values: the smallest task model with a second input."""
     encoder, query = features.Pairs((keys, values), dim), queries.Second(dim, words=keys)
     return TaskModel(
         encoder, query, build_attention(attention, dim, dim), output_heads.Classes(dim, values, hidden=2 * dim)
@@ -63,7 +63,7 @@ def pair_classifier(
     dropout: float = 0.2,
     second_words: int | None = None,
 ) -> TwoInputs:
-    """Two texts that look at each other (parallel co-attention, Lu et al. 2016); attention is its affinity."""
+    """Parallel co-attention between two texts (Lu et al. 2016); `attention` is its affinity score."""
     first, second = (
         features.Recurrent(features.Embedded(count, dim, dropout), width, dropout=dropout)
         for count in (words, second_words or words)
@@ -81,8 +81,8 @@ def translator(
     order: str = "bahdanau",
     dropout: float = 0.2,
     layers: int = 1,
-) -> Sequencer:
-    """A recurrent encoder in both directions and a recurrent decoder that looks at it before or after each step.
+) -> Seq2Seq:
+    """A bidirectional recurrent encoder and a recurrent decoder with attention before or after each step.
 
     Bahdanau et al. 2015: attention="additive", order="bahdanau". Luong et al. 2015: attention="general" (global) or
     "general+local_predictive", order="luong".
@@ -99,8 +99,8 @@ def spoken_recogniser(
     width: int = 64,
     order: str = "luong",
     dropout: float = 0.2,
-) -> Sequencer:
-    """Frames of a sound, thinned twice on their way through three recurrent layers, and a decoder that says words."""
+) -> Seq2Seq:
+    """Speech recogniser: audio frames through three recurrent layers, subsampled twice, and a word decoder."""
     frames = features.Frames(bands, dim)
     return _sequencer(frames, target_words, attention, 32, width, order, dropout, 3, thin=2)
 
@@ -115,17 +115,17 @@ def _sequencer(
     dropout: float,
     layers: int,
     thin: int = 1,
-) -> Sequencer:
+) -> Seq2Seq:
     encoder = features.Recurrent(before, width, "gru", layers, dropout=dropout, thin=thin)
-    state = 2 * width  # as wide as the states it looks at, so that every score fits
+    state = 2 * width  # the width of the encoder states, so that every score fits
     fed = encoder.dim if order == "bahdanau" else width
-    query = Speaker(target_words, dim, state, encoder.dim, fed, order, dropout)
+    query = DecoderGRU(target_words, dim, state, encoder.dim, fed, order, dropout)
     output = Readout(state, encoder.dim, dim, width, target_words, dropout)
-    return Sequencer(encoder, query, build_attention(attention, state, encoder.dim), output)
+    return Seq2Seq(encoder, query, build_attention(attention, state, encoder.dim), output)
 
 
 def patch_classifier(classes: int, attention: str = "additive", dim: int = 64) -> TaskModel:
-    """Patches of an image by convolutions, and one learned question that finds the patch that matters."""
+    """Convolutional patches of an image, and attention pooling by a learned query."""
     encoder = features.Filtered(dim)
     attention = "uniform" if attention == "none" else attention
     output = output_heads.Classes(dim, classes, hidden=2 * dim, norm=True)
@@ -135,7 +135,7 @@ def patch_classifier(classes: int, attention: str = "additive", dim: int = 64) -
 def image_restorer(
     side: int, attention: str = "scaled_dot", patch: int = 4, dim: int = 64, heads: int = 4
 ) -> TaskModel:
-    """Every patch asks all patches what such a patch looks like, and is painted anew from itself and the answer."""
+    """Self-attention over patches; each patch is predicted from itself and its context."""
     spec = parse_attention("scaled_dot+uniform" if attention in ("uniform", "mean", "none") else attention)
     encoder = features.Patches(side, patch, dim, around=4, hidden=2 * dim)
     part = Attention(dim, spec.heads if spec.heads > 1 else heads, score=spec.score, align=spec.alignment)
@@ -153,11 +153,11 @@ def graph_classifier(
     layer: Any = GATv2Conv,
     network: str = "",
 ) -> TaskModel:
-    """Layers of graph attention, then one learned question over the nodes of each graph; classes=0: a number.
+    """Graph attention layers, then attention pooling of each graph by a learned query; classes=0: regression.
 
     "uniform", "mean": means of neighbours and of nodes. "none": no edges at all, and the mean of the nodes.
-    network: layers by name instead, "gps", "exphormer", "gcn", ...; then "uniform" is the mean of the nodes alone.
-    "esa" is edge-set attention, which pools by itself.
+    network: other layers by name, "gps", "exphormer", "gcn", ...; then "uniform" affects the pooling only.
+    "esa" is edge-set attention, which has its own pooling.
     """
     plain = attention in ("uniform", "mean", "none")
     options: dict[str, Any] = {"align": "uniform"} if plain and not network else {}
@@ -185,7 +185,7 @@ def node_classifier(
     heads: int = 4,
     dropout: float = 0.3,
 ) -> TaskModel:
-    """Every node asks its neighbours: the queries are the nodes, and attention goes along the edges."""
+    """Node classification: attention of every node over its neighbours."""
     encoder = features.Nodes(d, dim, layers, heads, dropout, by_node=True)
     return TaskModel(
         encoder, queries.Itself(), build_attention(attention, dim, dim), output_heads.NodeClasses(dim, classes, dropout)

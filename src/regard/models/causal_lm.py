@@ -1,4 +1,4 @@
-"""A causal language model whose mixer of tokens is any mechanism, so that mechanisms are compared in one place."""
+"""A causal language model with any mechanism as its token mixer, for comparing mechanisms."""
 
 from collections.abc import Callable
 from typing import Any
@@ -32,7 +32,7 @@ Mixer = Callable[[int, int, int], nn.Module]  # of width, heads and depth: x (B,
 
 
 class Over(nn.Module):
-    """A layer that takes a structure, under one: causal unless told."""
+    """Calls a layer with a fixed structure, causal by default."""
 
     def __init__(self, layer: nn.Module, over: Structure | None = None):
         super().__init__()
@@ -44,13 +44,13 @@ class Over(nn.Module):
 
 
 class ForgettingAttention(nn.Module):
-    """Softmax attention with a forgetting gate on each head and token. Lin et al. 2025 (FoX)."""
+    """Softmax attention with a forget gate for each head and token. Lin et al. 2025 (FoX)."""
 
     def __init__(self, dim: int, heads: int):
         super().__init__()
         self.attention = Attention(dim, heads, bias=False)
         self.gate = nn.Linear(dim, heads)
-        nn.init.constant_(self.gate.bias, 3.0)  # gates begin open
+        nn.init.constant_(self.gate.bias, 3.0)  # gates start near 1
 
     def forward(self, x: Tensor) -> Attended:
         log_f = F.logsigmoid(self.gate(x)).mT
@@ -65,7 +65,7 @@ def split(x: Tensor, heads: int) -> Tensor:
     return x.unflatten(-1, (heads, -1)).transpose(-3, -2)
 
 
-STRETCH = 1 << 20  # more keys than any query has before it
+STRETCH = 1 << 20  # more than any sequence length
 
 
 def _plain(**options: Any) -> Mixer:
@@ -79,11 +79,11 @@ def _scored(modifier: Callable[[int], Any], **options: Any) -> Mixer:
 
 
 def _layer(make: Callable[..., nn.Module], **options: Any) -> Mixer:
-    """A layer of a width and heads that takes a structure."""
+    """A mixer from a layer with (width, heads) that takes a structure."""
     return lambda width, heads, depth: Over(make(width, heads, **options))
 
 
-# Windows, blocks and choices are of a size for sequences of some sixty tokens.
+# Sizes of windows, blocks and top-k are for sequences of about sixty tokens.
 MIXERS: dict[str, Mixer] = {
     "rope": _plain(rotary=True),
     "nope": _plain(),
@@ -121,7 +121,7 @@ MIXERS: dict[str, Mixer] = {
 
 
 class ShortConvolution(nn.Module):
-    """Each feature is mixed with itself on the tokens just before: x_t += sum_s w_s x_{t-s}, begun at 0."""
+    """Depthwise causal convolution with residual: x_t += sum_s w_s x_{t-s}, initialised at 0."""
 
     def __init__(self, width: int, taps: int):
         super().__init__()
@@ -134,7 +134,7 @@ class ShortConvolution(nn.Module):
 
 
 class CausalLanguageModel(nn.Module):
-    """Blocks of a mixer and an MLP, pre-normalised, with no positions but the mixer's own.
+    """Pre-norm blocks of a token mixer and an MLP; positions only through the mixer.
 
         h = E[x],   h += mixer(conv(norm(h))),   h += W_2 gelu(W_1 norm(h)),   logits = U norm(h)
 
@@ -142,7 +142,7 @@ class CausalLanguageModel(nn.Module):
 
     mixer   a name of `MIXERS`, or a function (width, heads, depth) -> layer of your own, called as layer(x), which must
             be causal and return a tensor or what attend returns
-    conv    taps of a short convolution before each mixer, as many recurrences have it; 0 for none
+    conv    width of a short convolution before each mixer, as in many recurrent layers; 0 for none
 
     Row i of the logits depends on tokens 0..i alone.
     """

@@ -1,4 +1,4 @@
-"""Sequences out: a recurrent decoder that asks at every word, with any score and alignment."""
+"""Sequence-to-sequence model: a recurrent decoder with any score and alignment."""
 
 from dataclasses import dataclass, replace
 
@@ -18,14 +18,14 @@ from .task_model import TaskModel
 ORDERS = ("bahdanau", "luong", "parallel")
 
 
-class Speaker(nn.Module):
-    """The query model of a decoder: a GRU over the words said so far, begun from the summary of the features.
+class DecoderGRU(nn.Module):
+    """The query model of a decoder: a GRU over the previous words, initialised from the summary of the features.
 
-        h_t = GRU([y_{t-1}; what was fed], h_{t-1}),   h_0 = tanh(W s)
+        h_t = GRU([y_{t-1}; fed vector], h_{t-1}),   h_0 = tanh(W s)
 
-    order  "bahdanau"  h_{t-1} asks, and the context is fed into the step (Bahdanau et al. 2015)
-           "luong"     h_t asks, and the readout's hidden vector is fed into the next step (Luong et al. 2015)
-           "parallel"  h_t asks, nothing is fed: all words of a target are learned from at once, much faster
+    order  "bahdanau"  h_{t-1} is the query; the context is fed into the step (Bahdanau et al. 2015)
+           "luong"     h_t is the query; the readout's hidden vector is fed into the next step (Luong et al. 2015)
+           "parallel"  h_t is the query, nothing is fed: teacher forcing runs in parallel over the target, much faster
     """
 
     def __init__(
@@ -33,19 +33,19 @@ class Speaker(nn.Module):
     ):
         super().__init__()
         if order not in ORDERS:
-            raise ValueError(f"Speaker(order={order!r}): expected one of {', '.join(ORDERS)}.")
+            raise ValueError(f"DecoderGRU(order={order!r}): expected one of {', '.join(ORDERS)}.")
         self.order, self.dim, self.width = order, dim, width
         self.fed = 0 if order == "parallel" else fed
         self.words = Embedded(words, dim, dropout, deviation=1.0)
         self.first = nn.Linear(summary, width)
         self.cell = nn.GRU(dim + self.fed, width, batch_first=True)
 
-    def begin(self, seen: Encoded) -> Tensor:
+    def begin(self, encoded: Encoded) -> Tensor:
         """(B, width)"""
-        return torch.tanh(self.first(seen.mean() if seen.summary is None else seen.summary))
+        return torch.tanh(self.first(encoded.mean() if encoded.summary is None else encoded.summary))
 
     def after(self, vectors: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """States after each of some vectors (B, t, dim + fed), and the last."""
+        """States after each of the vectors (B, t, dim + fed), and the last state."""
         states, last = self.cell(vectors, state[None].contiguous())
         return states, last[0]
 
@@ -67,84 +67,86 @@ class Readout(nn.Module):
 
 
 @dataclass(eq=False)
-class Saying:
-    """A decoder between two words."""
+class DecodingState:
+    """The state of a decoder between two words."""
 
-    seen: Encoded
+    encoded: Encoded
     state: Tensor  # (B, width)
     fed: Tensor | None = None  # (B, fed)
-    before: Tensor | None = None  # what a stepwise mechanism handed on
-    asked: Tensor | None = None  # (B, t, width): queries so far, where their rows matter
+    before: Tensor | None = None  # `Attended.state` of the previous step
+    queries: Tensor | None = None  # (B, t, width): previous queries, if the alignment depends on their positions
 
-    def chosen(self, index: Tensor) -> "Saying":
-        """The beams that go on, in their new order."""
+    def reorder(self, index: Tensor) -> "DecodingState":
+        """Surviving beams in their new order."""
         parts = {
             name: x.index_select(0, index)
-            for name in ("state", "fed", "before", "asked")
+            for name in ("state", "fed", "before", "queries")
             if (x := getattr(self, name)) is not None
         }
-        return replace(self, seen=self.seen.chosen(index), **parts)
+        return replace(self, encoded=self.encoded.reorder(index), **parts)
 
 
-class Sequencer(TaskModel):
-    """Feature model -> a decoder that asks, looks and says, word by word.
+class Seq2Seq(TaskModel):
+    """Feature model -> a recurrent decoder with attention -> words.
 
-    forward(batch) is teacher-forced: Answer.out (B, t, words). begin and step are for saying (models.search).
+    forward(batch) is teacher-forced: Answer.out (B, t, words). begin and step are for generation (models.beam_search).
     """
 
-    query: Speaker
+    query: DecoderGRU
     output: Readout
 
-    def __init__(self, features: nn.Module, query: Speaker, attention: nn.Module | None, output: Readout):
+    def __init__(self, features: nn.Module, query: DecoderGRU, attention: nn.Module | None, output: Readout):
         super().__init__(features, query, attention, output)
         if by_row(attention) and query.order != "parallel":
             raise ValueError(
-                f"Sequencer(order={query.order!r}) asks one word at a time, and local attention must know "
-                "the row: use order='parallel', or local_predictive."
+                f"Seq2Seq(order={query.order!r}) decodes one word at a time, and local attention needs "
+                "the position of the query: use order='parallel', or local_predictive."
             )
 
     def forward(self, batch: Batch) -> Answer:
-        seen = self.features(batch)
+        encoded = self.features(batch)
         vectors = self.query.words.vectors(F.pad(batch.target[:, :-1], (1, 0), value=START))
         if self.query.order == "parallel":
-            states, _ = self.query.after(vectors, self.query.begin(seen))
-            ran = apply_attention(self.attention, states, seen)
-            maps, samples = maps_and_samples(ran)
-            return Answer(self.output(self.output.inner(states, ran.out, vectors)), maps, seen.maps, samples, False)
-        saying, said, calls = self._begun(seen), [], []
+            states, _ = self.query.after(vectors, self.query.begin(encoded))
+            attended = apply_attention(self.attention, states, encoded)
+            maps, samples = maps_and_samples(attended)
+            return Answer(
+                self.output(self.output.inner(states, attended.out, vectors)), maps, encoded.maps, samples, False
+            )
+        decoding, hidden, calls = self._begun(encoded), [], []
         for vector in vectors.unbind(1):
-            inner, saying, ran = self._word(vector, saying)
-            said.append(inner)
-            calls.append(ran)
+            inner, decoding, attended = self._word(vector, decoding)
+            hidden.append(inner)
+            calls.append(attended)
         maps, samples = maps_and_samples(*calls)
-        return Answer(self.output(torch.stack(said, 1)), maps, seen.maps, samples)
+        return Answer(self.output(torch.stack(hidden, 1)), maps, encoded.maps, samples)
 
-    def begin(self, batch: Batch) -> Saying:
+    def begin(self, batch: Batch) -> DecodingState:
         return self._begun(self.features(batch))
 
-    def step(self, word: Tensor, saying: Saying) -> tuple[Tensor, Saying, Attended]:
-        """Logits (B, words) after the words (B,), the decoder as it then is, and where it looked."""
-        inner, saying, ran = self._word(self.query.words.vectors(word), saying)
-        return self.output(inner), saying, ran
+    def step(self, word: Tensor, decoding: DecodingState) -> tuple[Tensor, DecodingState, Attended]:
+        """One step from the words (B,): logits (B, words), the next state, and the attention."""
+        inner, decoding, attended = self._word(self.query.words.vectors(word), decoding)
+        return self.output(inner), decoding, attended
 
-    def _begun(self, seen: Encoded) -> Saying:
-        state = self.query.begin(seen)
-        return Saying(seen, state, state.new_zeros(len(state), self.query.fed))
+    def _begun(self, encoded: Encoded) -> DecodingState:
+        state = self.query.begin(encoded)
+        return DecodingState(encoded, state, state.new_zeros(len(state), self.query.fed))
 
-    def _word(self, vector: Tensor, saying: Saying) -> tuple[Tensor, Saying, Attended]:
+    def _word(self, vector: Tensor, decoding: DecodingState) -> tuple[Tensor, DecodingState, Attended]:
         if self.query.order == "bahdanau":
-            ran = apply_attention(self.attention, saying.state[:, None], saying.seen, saying.before)
-            context = ran.out[:, 0]
-            _, state = self.query.after(torch.cat([vector, context], -1)[:, None], saying.state)
+            attended = apply_attention(self.attention, decoding.state[:, None], decoding.encoded, decoding.before)
+            context = attended.out[:, 0]
+            _, state = self.query.after(torch.cat([vector, context], -1)[:, None], decoding.state)
             inner = self.output.inner(state, context, vector)
-            return inner, replace(saying, state=state, before=ran.state), ran
-        heard = vector if saying.fed is None else torch.cat([vector, saying.fed], -1)
-        _, state = self.query.after(heard[:, None], saying.state)
-        asked = state[:, None]
+            return inner, replace(decoding, state=state, before=attended.state), attended
+        inputs = vector if decoding.fed is None else torch.cat([vector, decoding.fed], -1)
+        _, state = self.query.after(inputs[:, None], decoding.state)
+        queries = state[:, None]
         if by_row(self.attention):
-            asked = asked if saying.asked is None else torch.cat([saying.asked, asked], 1)
-            saying = replace(saying, asked=asked)
-        ran = apply_attention(self.attention, asked, saying.seen, saying.before)
-        inner = self.output.inner(state, ran.out[:, -1], vector)
-        fed = inner if self.query.order == "luong" else saying.fed
-        return inner, replace(saying, state=state, fed=fed, before=ran.state), ran
+            queries = queries if decoding.queries is None else torch.cat([decoding.queries, queries], 1)
+            decoding = replace(decoding, queries=queries)
+        attended = apply_attention(self.attention, queries, decoding.encoded, decoding.before)
+        inner = self.output.inner(state, attended.out[:, -1], vector)
+        fed = inner if self.query.order == "luong" else decoding.fed
+        return inner, replace(decoding, state=state, fed=fed, before=attended.state), attended

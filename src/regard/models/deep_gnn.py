@@ -1,4 +1,4 @@
-"""Stacked: any number of layers of one kind, so that what attention adds can be told from what depth does."""
+"""DeepGNN: any number of layers of one kind, to separate the effect of attention from that of depth."""
 
 from typing import Any
 
@@ -13,16 +13,16 @@ from .gcn import GCNConv
 KINDS = ("gat", "gatv2", "gcn", "mean", "mlp")
 
 
-class Stacked(nn.Module):
-    """An entrance, `layers` of one kind, each followed by ELU, and classes.
+class DeepGNN(nn.Module):
+    """A linear map, `layers` layers of one kind, each followed by ELU, and a linear classifier.
 
         h_0 = elu(W x),   h_l = elu(layer(h_(l-1))) (+ h_(l-1)),   log p = log_softmax(V h_L)
 
     x (N, nfeat) dense or sparse, edge_index (2, E)  ->  log-probabilities (N, nclass)
 
     kind      gat, gatv2: attention; mean: the same with uniform weights; gcn: weights by degree; mlp: no edges
-    residual  each layer adds to what it was given
-    All layers have the same width and each node hears itself too. `hidden` gives what every layer made.
+    residual  residual connections
+    All layers have the same width and self-loops. `hidden` returns the output of every layer.
     """
 
     def __init__(
@@ -38,9 +38,9 @@ class Stacked(nn.Module):
     ):
         super().__init__()
         if kind not in KINDS:
-            raise ValueError(f"Stacked(kind={kind!r}): expected one of {', '.join(KINDS)}.")
+            raise ValueError(f"DeepGNN(kind={kind!r}): expected one of {', '.join(KINDS)}.")
         if width % heads:
-            raise ValueError(f"Stacked(width={width}, heads={heads}): expected a multiple of heads.")
+            raise ValueError(f"DeepGNN(width={width}, heads={heads}): expected a multiple of heads.")
         self.dropout, self.residual = dropout, residual
         self.entrance = linear(nfeat, width)
         self.layers = nn.ModuleList(_layer(kind, width, heads) for _ in range(layers))

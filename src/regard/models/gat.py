@@ -11,17 +11,17 @@ from ..nn.graph.features import dropped
 
 
 class GAT(nn.Module):
-    """Two layers of graph attention: many heads side by side, then one that gives the classes.
+    """Two layers of graph attention: several concatenated heads, then the classification layer.
 
         h = elu(GATConv(dropout(x))),   log p = log_softmax(GATConv(dropout(h)))
 
     x (N, nfeat), dense or torch.sparse; adj: edge_index (2, E), a torch.sparse adjacency, or a dense one (N, N) in
-    which adj[i, j] > 0 lets i attend j  ->  log-probabilities (N, nclass)
+    which adj[i, j] > 0 means that i attends j  ->  log-probabilities (N, nclass)
 
     nhid, nheads   width of a hidden head and their number; nhid * nheads goes to the second layer
     dropout        on the inputs of both layers and on the weights; alpha is LeakyReLU's slope
     out_heads      heads of the second layer, averaged (8 for Pubmed)
-    self_loops     each node attends itself too, as in the paper, whether or not adj says so
+    self_loops     add self-loops, as in the paper
     return_maps    (log p, [map of layer 1, map of layer 2])
 
     Velickovic et al. 2018: 8 heads of 8, dropout 0.6, alpha 0.2, Adam with lr 0.005 and weight decay 5e-4 on Cora.
@@ -62,6 +62,6 @@ class GAT(nn.Module):
 
 
 class GATv2(GAT):
-    """The same with GATv2Conv, whose targets may rank the same sources differently. Brody et al. 2022."""
+    """The same network with GATv2Conv (dynamic attention). Brody et al. 2022."""
 
     layer = GATv2Conv

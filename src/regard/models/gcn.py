@@ -1,4 +1,4 @@
-"""Graph convolution: what graph attention is compared with."""
+"""Graph convolution, the baseline of graph attention."""
 
 from typing import Any
 
@@ -15,15 +15,15 @@ from ..nn.graph.linear import linear
 
 
 class GCNConv(nn.Module):
-    """A node is the sum of its neighbours and itself, each divided by the roots of both their degrees.
+    """Symmetrically normalised sum over neighbours and the node itself.
 
-        x'_i = sum_j W x_j / sqrt(d_i d_j) + b,   d: neighbours of a node, itself included
+        x'_i = sum_j W x_j / sqrt(d_i d_j) + b,   d: degree with self-loops
 
     x (N, F), edge_index (2, E) of an undirected graph  ->  (N, heads * C)
 
-    Kipf and Welling 2017. The weights are those of the graph alone: sqrt(d_i) times the mean over neighbours of
-    x_j / sqrt(d_j), which is uniform attention between two scalings. `heads` only widens it, so that it stands where a
-    layer of attention stood; return_map gives None, since nothing was attended.
+    Kipf and Welling 2017. Computed as sqrt(d_i) times the mean over neighbours of x_j / sqrt(d_j): uniform
+    attention between two scalings. `heads` only multiplies the width, as a drop-in for attention layers; return_map
+    gives None.
     """
 
     def __init__(self, in_channels: int, out_channels: int, heads: int = 1):
@@ -36,7 +36,7 @@ class GCNConv(nn.Module):
         edge_index = read_graph(edge_index).within(nodes, nodes).index
 
         def root_of_degree() -> Tensor:
-            others = edge_index[1][edge_index[0] != edge_index[1]]  # a loop of the caller's is the one that each has
+            others = edge_index[1][edge_index[0] != edge_index[1]]  # replace the caller's self-loops
             return (torch.bincount(others, minlength=nodes) + 1).to(torch.float32).sqrt()[:, None]
 
         root = cached_by_tensor((edge_index,), f"root of degree, {nodes} nodes", root_of_degree)
@@ -48,7 +48,7 @@ class GCNConv(nn.Module):
 
 
 class GCN(nn.Module):
-    """Two layers of graph convolution, each behind dropout, with an ELU between them; called as models.GAT is.
+    """Two layers of graph convolution, with dropout on their inputs and an ELU between; same call as models.GAT.
 
     x (N, nfeat), dense or torch.sparse; adj as in models.GAT  ->  log-probabilities (N, nclass). Kipf and Welling 2017.
     """

@@ -1,4 +1,4 @@
-"""Guided attention: weights given by a guide, with nothing learned."""
+"""Guided attention: weights from a guide, without learned parameters."""
 
 from torch import Tensor, nn
 
@@ -19,9 +19,9 @@ class GoldQuery(nn.Module):
 
 
 class GuidedAttention(Attend):
-    """The query is the weights: w = q, for queries (..., 1, m) that are 0 or more; no gradient leads into them.
+    """The query is the weights: w = q, for queries (..., 1, m) that are 0 or more; without gradients into them.
 
-    They enter as scores log q and are aligned by softmax, which normalises each row.
+    They enter as scores log q under a softmax, which normalises each row.
     """
 
     def __init__(self, d_k: int):

@@ -1,4 +1,4 @@
-"""Networks for graphs of several types of nodes and edges, each with two hops of attention and the same widths."""
+"""Networks for heterogeneous graphs, each with two hops of attention and the same widths."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -20,9 +20,9 @@ from .training.node_training import Recipe
 
 @dataclass(frozen=True, eq=False)
 class AsOne:
-    """A typed graph with its types laid end to end: index (2, E) and kind (E,), loops a kind of their own.
+    """A heterogeneous graph as one edge list: index (2, E) and edge types kind (E,), with self-loops as a type.
 
-    size {node type: nodes}, in the order in which they are laid.
+    size {node type: nodes}, in the order of concatenation.
     """
 
     index: Tensor
@@ -43,7 +43,7 @@ def as_one(task: TypedTask) -> AsOne:
 
 
 class Entrance(nn.Module):
-    """A linear map for each type of node, behind dropout: {type: (N, F)} -> {type: (N, width)}."""
+    """Dropout and a linear map for each node type: {type: (N, F)} -> {type: (N, width)}."""
 
     def __init__(self, x: Mapping[str, Tensor], width: int, dropout: float):
         super().__init__()
@@ -55,7 +55,7 @@ class Entrance(nn.Module):
 
 
 class Network(nn.Module):
-    """What the networks share: the entrance, dropout between layers, log-probabilities of the target's nodes."""
+    """Base class: input projection, dropout between layers, log-probabilities of the target nodes."""
 
     def __init__(self, task: TypedTask, recipe: Recipe):
         super().__init__()
@@ -71,7 +71,7 @@ class Network(nn.Module):
 
 
 class GATAsOne(Network):
-    """Plain GAT that sees no types: all nodes and edges as one graph. align="uniform" is the mean of neighbours."""
+    """GAT without types: all nodes and edges as one homogeneous graph. align="uniform" is the mean of neighbours."""
 
     def __init__(self, task: TypedTask, recipe: Recipe, align: str = "softmax"):
         super().__init__(task, recipe)
@@ -86,7 +86,7 @@ class GATAsOne(Network):
 
 
 class SimpleHGN(Network):
-    """The same with the type of the edge in the score, residuals, and the weights of the first layer remembered."""
+    """GAT with edge types in the score, residuals, and residual attention from the first layer."""
 
     def __init__(self, task: TypedTask, recipe: Recipe):
         super().__init__(task, recipe)
@@ -102,7 +102,7 @@ class SimpleHGN(Network):
 
 
 class HGT(Network):
-    """Projections by the type of node, metrics by the type of edge, one softmax over all."""
+    """Projections by node type, metrics by edge type, one softmax over all edges."""
 
     def __init__(self, task: TypedTask, recipe: Recipe):
         super().__init__(task, recipe)
@@ -131,19 +131,19 @@ class HAN(Network):
 
 
 def alone(task: TypedTask) -> NodeTask:
-    """The nodes of the target type without any edge."""
+    """The target nodes without edges."""
     nothing = torch.empty(2, 0, dtype=torch.long)
     return NodeTask(task.name, task.x[task.target], task.y, nothing, task.train, task.val, task.test)
 
 
 def together(task: TypedTask) -> TypedTask:
-    """All nodes and edges as one graph, with loops."""
+    """All nodes and edges as one graph, with self-loops."""
     return replace(task, edge_index=as_one(task))
 
 
 def by_paths(task: TypedTask) -> TypedTask:
-    """The nodes of the target type, joined by the task's meta-paths; where it names none, where they share a neighbour,
-    by the relation that leads there."""
+    """The target nodes, connected by the task's meta-paths; without any, by shared neighbours of each
+    relation."""
     own = {(task.target, name, task.target): task.along(path) for name, path in task.paths.items()}
     if own:
         return replace(task, x={task.target: task.x[task.target]}, edge_index=own)
@@ -154,7 +154,7 @@ def by_paths(task: TypedTask) -> TypedTask:
 
 @dataclass(frozen=True)
 class Kind:
-    """How a network is made for a task, and in which form it sees the task's graph."""
+    """How to build a network for a task, and the form of the graph that it takes."""
 
     says: str
     make: Callable[[Any, Recipe], nn.Module]
@@ -163,8 +163,8 @@ class Kind:
 
 TYPED: dict[str, Kind] = {
     "mlp": Kind("MLP without edges", lambda t, r: MLP(t.x.shape[1], r.hidden * r.heads, t.classes, r.dropout), alone),
-    "mean": Kind("mean of neighbours, types unseen", lambda t, r: GATAsOne(t, r, "uniform"), together),
-    "gat": Kind("GAT, types unseen", GATAsOne, together),
+    "mean": Kind("mean of neighbours, without types", lambda t, r: GATAsOne(t, r, "uniform"), together),
+    "gat": Kind("GAT, without types", GATAsOne, together),
     "simple_hgn": Kind("SimpleHGN", SimpleHGN, together),
     "hgt": Kind("HGT", HGT, lambda t: t),
     "han": Kind("HAN on meta-paths", HAN, by_paths),

@@ -1,4 +1,4 @@
-"""The network without edges: what the features of a node say alone."""
+"""An MLP on node features, the baseline without edges."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from ..nn.graph.linear import linear
 
 
 class MLP(nn.Module):
-    """Two linear layers, each behind dropout, with an ELU between them; called as models.GAT is, the graph unused.
+    """Two linear layers with dropout on their inputs and an ELU between; same call as models.GAT, ignoring the graph.
 
     x (N, nfeat), dense or torch.sparse  ->  log-probabilities (N, nclass)
     """

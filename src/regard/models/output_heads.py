@@ -19,7 +19,7 @@ class Classes(nn.Module):
         first = [nn.Linear(contexts * dim, hidden), nn.ReLU(), nn.Dropout(dropout)] if hidden else []
         self.layers = nn.Sequential(nn.Dropout(dropout), *first, nn.Linear(hidden or contexts * dim, classes))
 
-    def forward(self, context: Tensor, query: Tensor, seen: Encoded, batch: Batch) -> Tensor:
+    def forward(self, context: Tensor, query: Tensor, encoded: Encoded, batch: Batch) -> Tensor:
         if batch.graph is not None and context.shape[0] == 1:  # one context a graph
             context = context.transpose(0, 1)
         return self.layers(self.norm(context.flatten(1)))
@@ -31,8 +31,8 @@ class Number(Classes):
     def __init__(self, dim: int, contexts: int = 1, hidden: int = 0, dropout: float = 0.0):
         super().__init__(dim, 1, contexts, hidden, dropout)
 
-    def forward(self, context: Tensor, query: Tensor, seen: Encoded, batch: Batch) -> Tensor:
-        return super().forward(context, query, seen, batch).squeeze(-1)
+    def forward(self, context: Tensor, query: Tensor, encoded: Encoded, batch: Batch) -> Tensor:
+        return super().forward(context, query, encoded, batch).squeeze(-1)
 
 
 class NodeClasses(nn.Module):
@@ -42,8 +42,8 @@ class NodeClasses(nn.Module):
         super().__init__()
         self.layers = nn.Sequential(nn.LayerNorm(dim), nn.Dropout(dropout), nn.Linear(dim, classes))
 
-    def forward(self, context: Tensor, query: Tensor, seen: Encoded, batch: Batch) -> Tensor:
-        return self.layers(seen.values[0] + context[0])
+    def forward(self, context: Tensor, query: Tensor, encoded: Encoded, batch: Batch) -> Tensor:
+        return self.layers(encoded.values[0] + context[0])
 
 
 class Pixels(nn.Module):
@@ -57,5 +57,5 @@ class Pixels(nn.Module):
             nn.LayerNorm(2 * dim), nn.Linear(2 * dim, wide), nn.GELU(), nn.Linear(wide, patch * patch)
         )
 
-    def forward(self, context: Tensor, query: Tensor, seen: Encoded, batch: Batch) -> Tensor:
-        return joined(self.layers(cat([seen.values, context], -1)), self.side, self.patch)
+    def forward(self, context: Tensor, query: Tensor, encoded: Encoded, batch: Batch) -> Tensor:
+        return joined(self.layers(cat([encoded.values, context], -1)), self.side, self.patch)

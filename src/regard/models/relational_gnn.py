@@ -1,4 +1,4 @@
-"""Networks over edges of several relations: those that see the relation beside those that do not."""
+"""Networks for multi-relational graphs, with and without access to the relation."""
 
 from typing import Any
 
@@ -12,18 +12,18 @@ from ..nn.graph.linear import linear
 KINDS = ("rgat", "simple_hgn", "gat", "mean", "mlp")
 
 
-class Related(nn.Module):
-    """Two layers over edges that have a relation each, and classes: x (N, F), (edge_index, relation)  ->  log p.
+class RelationalGNN(nn.Module):
+    """Two layers over edges with relations, and a classifier: x (N, F), (edge_index, relation)  ->  log p.
 
     rgat         a matrix for each relation (RGATConv)
     simple_hgn   the relation in the score alone (SimpleHGNConv)
-    gat, mean    the relation unseen: attention, or uniform weights; mlp: no edges
+    gat, mean    without the relation: attention, or uniform weights; mlp: no edges
     """
 
     def __init__(self, nfeat: int, width: int, nclass: int, kind: str = "rgat", relations: int = 2, heads: int = 4):
         super().__init__()
         if kind not in KINDS:
-            raise ValueError(f"Related(kind={kind!r}): expected one of {', '.join(KINDS)}.")
+            raise ValueError(f"RelationalGNN(kind={kind!r}): expected one of {', '.join(KINDS)}.")
         self.kind = kind
         self.first, self.second = (self._layer(d, width, relations, heads) for d in (nfeat, width))
         self.answer = linear(width, nclass)
@@ -41,15 +41,15 @@ class Related(nn.Module):
 
     def forward(self, x: Tensor, graph: tuple[Tensor, Tensor]) -> Tensor:
         for layer in (self.first, self.second):
-            x = F.elu(layer(x, *self._seen(graph)))
+            x = F.elu(layer(x, *self._graph_inputs(graph)))
         return F.log_softmax(self.answer(x), -1)
 
     @torch.no_grad()
     def edge_weights(self, x: Tensor, graph: tuple[Tensor, Tensor]) -> Tensor:
         """(E,): the weights of the first layer, mean of heads."""
-        _, amap = self.first(x, *self._seen(graph), return_map=True)
+        _, amap = self.first(x, *self._graph_inputs(graph), return_map=True)
         found: Tensor = amap.edges()
         return found.reshape(-1, found.shape[-1]).mean(0)
 
-    def _seen(self, graph: tuple[Tensor, Tensor]) -> tuple[Tensor, ...]:
+    def _graph_inputs(self, graph: tuple[Tensor, Tensor]) -> tuple[Tensor, ...]:
         return {"mlp": (), "gat": graph[:1], "mean": graph[:1]}.get(self.kind, graph)

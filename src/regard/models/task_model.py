@@ -16,7 +16,7 @@ class TaskModel(nn.Module):
     (B, m, d) and its map (nn.Attend, nn.Attention; None: no attention, the summary of the features);
     output(context, query, encoded, batch) -> logits, a number, pixels. forward(batch) -> Answer.
 
-    Brauwers and Frasincar 2021, section 2. Any part may be exchanged for one of another task.
+    Brauwers and Frasincar 2021, section 2. Any part may be replaced by that of another task.
     """
 
     def __init__(self, features: nn.Module, query: nn.Module, attention: nn.Module | None, output: nn.Module):

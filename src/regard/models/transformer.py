@@ -19,7 +19,7 @@ from .model_output import Answer
 
 @dataclass(eq=False)
 class DecoderState:
-    """A decoder between two words: caches of each block for itself and for the memory, and how much has been said."""
+    """The state of a decoder between two words: caches of each block for itself and for the memory, and the length."""
 
     own: list[Cache]
     memory: list[Cache]
@@ -27,7 +27,7 @@ class DecoderState:
     lengths: Tensor
     length: int = 0
 
-    def chosen(self, index: Tensor) -> "DecoderState":
+    def reorder(self, index: Tensor) -> "DecoderState":
         for cache in (*self.own, *self.memory):
             cache.reorder(index)
         lengths = self.lengths.index_select(0, index)
@@ -35,10 +35,10 @@ class DecoderState:
 
 
 class Transformer(nn.Module):
-    """Encoder and decoder of blocks; the maps of an answer are those of the last block's look at the source.
+    """Encoder-decoder transformer; Answer.maps are the last block's cross-attention.
 
-    inputs (B, n) words, target (B, t)  ->  Answer.out (B, t, words). score and align are those of the looks at the
-    source. Vaswani et al. 2017.
+    inputs (B, n) words, target (B, t)  ->  Answer.out (B, t, words). score and align are those of
+    the cross-attention. Vaswani et al. 2017.
     """
 
     def __init__(
@@ -63,18 +63,18 @@ class Transformer(nn.Module):
         self.norm, self.logits = nn.LayerNorm(dim), nn.Linear(dim, target_words)
 
     def forward(self, batch: Batch) -> Answer:
-        seen = self.features(batch)
+        encoded = self.features(batch)
         x = placed(self.words.vectors(F.pad(batch.target[:, :-1], (1, 0), value=START)), self.places)
-        inner = list(seen.maps)
+        inner = list(encoded.maps)
         for block in self.blocks:
-            x, maps = block(x, Causal(), seen.values, seen.over)
+            x, maps = block(x, Causal(), encoded.values, encoded.over)
             inner += maps
         return Answer(self.logits(self.norm(x)), (inner[-1],), tuple(inner[:-1]))
 
     def begin(self, batch: Batch) -> DecoderState:
-        seen = self.features(batch)
-        memory = [block.across.remember(seen.values) for block in self.blocks]  # type: ignore[union-attr, operator]
-        return DecoderState([Cache() for _ in self.blocks], memory, seen.over, batch.lengths)
+        encoded = self.features(batch)
+        memory = [block.across.remember(encoded.values) for block in self.blocks]  # type: ignore[union-attr, operator]
+        return DecoderState([Cache() for _ in self.blocks], memory, encoded.over, batch.lengths)
 
     def step(self, word: Tensor, reading: DecoderState) -> tuple[Tensor, DecoderState, Attended]:
         x = placed(self.words.vectors(word[:, None]), self.places, reading.length)

@@ -1,4 +1,4 @@
-"""Two inputs that look at each other: co-attention as the attention part of a task model."""
+"""Co-attention between two inputs as the attention part of a task model."""
 
 from dataclasses import replace
 from typing import Any
@@ -9,18 +9,18 @@ from .task_model import TaskModel
 
 
 class TwoInputs(TaskModel):
-    """Both inputs have a feature model, and a composition of regard.nn weighs them together.
+    """Each input has a feature model, and a co-attention module of regard.nn combines them.
 
         F_1 = features(first),   F_2 = query(second),   c = attention(F_1, F_2),   y = output(c)
 
-    attention: ParallelCoAttention, AlternatingCoAttention, InteractiveCoAttention, ... whatever is called as
-    attention(first, second, over_first=, over_second=) and returns Composed with out (B, d). Answer.maps are its steps
-    in their order. The query model of the general framework is a second feature model here.
+    attention: ParallelCoAttention, AlternatingCoAttention, InteractiveCoAttention, ... or any module called as
+    attention(first, second, over_first=, over_second=) that returns Composed with out (B, d). Answer.maps are its steps
+    in order. The query model of the general framework is a second feature model here.
     """
 
     def forward(self, batch: Batch) -> Answer:
         if batch.second is None or batch.second_lengths is None:
-            raise ValueError("TwoInputs() reads a second input, and this batch has none.")
+            raise ValueError("TwoInputs() needs a second input, and this batch has none.")
         first = self.features(batch)
         second = self.query(replace(batch, inputs=batch.second, lengths=batch.second_lengths))
         look: Any = self.attention

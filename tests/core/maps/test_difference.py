@@ -102,7 +102,7 @@ def test_maps_that_cannot_be_compared_are_refused_with_the_next_step():
         a - named("a b c", heads=3)
     bare = named("a b")
     bare.rows = bare.columns = None
-    with pytest.raises(Refused, match="3 and 2 rows and no names"):
+    with pytest.raises(Refused, match="3 and 2 rows and no labels"):
         a - bare
     a.rows = PerItem((["a"], ["b"]))
     with pytest.raises(Refused, match=r"amap\[0\] - other\[0\]"):

@@ -153,7 +153,7 @@ def test_stored_maps_have_pyramids_too() -> None:
 @pytest.mark.parametrize(
     "over",
     [Causal("end"), Window(3, 0), Window(2, 5), Causal() & Padding(torch.tensor([9, 37]))],
-    ids=["causal", "back", "both ways", "padded"],
+    ids=["causal", "back", "signed", "padded"],
 )
 def test_columns_that_rows_cannot_reach_are_not_computed(over, monkeypatch):
     torch.manual_seed(0)

@@ -63,7 +63,7 @@ def test_the_logarithm_of_weights_gives_the_weights_back() -> None:
 
 def test_an_edge_bias_belongs_to_edges_and_a_pair_bias_to_its_sizes() -> None:
     q, k, v = tensors()[:3]
-    with pytest.raises(ValueError, match=r"EdgeBias belongs to edges.*over=Edges"):
+    with pytest.raises(ValueError, match=r"EdgeBias needs edges.*over=Edges"):
         attend(q, k, v, ScaledDot() | EdgeBias(torch.zeros(8)))
     with pytest.raises(ValueError, match=r"PairBias\(bias\) has shape \(1, 1, 4, 5\), but there are 5 queries"):
         attend(q, k, v, ScaledDot() | PairBias(torch.zeros(4, 5)))

@@ -8,7 +8,7 @@ import torch
 from pytest import approx
 
 from regard.judging.tests.oversmoothing import dirichlet, influence, mad, spread
-from regard.models.deep_gnn import Stacked
+from regard.models.deep_gnn import DeepGNN
 
 STAR = torch.tensor([[1, 2, 3, 0, 0, 0], [0, 0, 0, 1, 2, 3]])  # degrees 3, 1, 1, 1
 
@@ -34,7 +34,7 @@ def test_by_hand():
 @pytest.mark.parametrize("kind", ["gat", "gatv2", "mean", "gcn"])
 def test_nothing_is_heard_from_beyond_the_layers(kind):
     chain = torch.stack([torch.arange(6), torch.arange(1, 7)])
-    edges, model = torch.cat([chain, chain.flip(0)], 1), Stacked(3, 8, 2, kind, layers=3)
+    edges, model = torch.cat([chain, chain.flip(0)], 1), DeepGNN(3, 8, 2, kind, layers=3)
     found = influence(lambda x: model.hidden(x, edges)[-1], torch.randn(7, 3), 0)
     assert (found[4:] == 0).all() and (found[:4] > 0).all()
 

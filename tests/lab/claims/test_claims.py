@@ -24,7 +24,7 @@ from regard.lab.claims.claim import Claim, apart, over_seeds
 from regard.lab.claims.hetero import agreement, related
 from regard.lab.claims.networks import trained
 from regard.models import Training
-from regard.models.deep_gnn import Stacked
+from regard.models.deep_gnn import DeepGNN
 from regard.models.training.node_training import Recipe
 
 SHORT = Recipe(epochs=2, patience=2, rate=0.01, dropout=0.0)
@@ -42,7 +42,7 @@ def test_weights_tell_edges_apart_where_features_do_and_not_where_they_cannot():
 
 def test_uniform_weights_tell_nothing_apart():
     task = csbm(60, signal=5.0, degree=6, seed=0)
-    assert tells_apart(Stacked(8, 8, 2, "mean"), task.x, task.edge_index, task.y) == approx(0.5, abs=1e-9)
+    assert tells_apart(DeepGNN(8, 8, 2, "mean"), task.x, task.edge_index, task.y) == approx(0.5, abs=1e-9)
 
 
 def test_gat_cannot_look_up_what_gatv2_can():

@@ -191,7 +191,7 @@ def test_a_checkpoint_of_another_run_is_refused_with_what_to_do(tmp_path):
     fitted(FOUR, folder=tmp_path)
     with pytest.raises(ValueError, match="another folder"):
         fitted(replace(FOUR, rate=0.5), folder=tmp_path)
-    with pytest.raises(ValueError, match="another model"):
+    with pytest.raises(ValueError, match="a different model"):
         fitted(FOUR, "dot", folder=tmp_path)
     (tmp_path / "last.safetensors").write_bytes(b"not a checkpoint at all")
     with pytest.raises(ValueError, match="cannot be read as a checkpoint"):
@@ -290,5 +290,5 @@ def test_a_monitored_run_is_bitwise_the_same_and_every_second_step_is_seen():
 
 
 def test_a_monitor_on_several_devices_is_refused():
-    with pytest.raises(ValueError, match="a monitor looks at the process that made it"):
+    with pytest.raises(ValueError, match="a monitor works in one process only"):
         fitted(FOUR, monitor=regard.Monitor(), devices=2)

@@ -135,7 +135,7 @@ def test_readable_mistakes() -> None:
         GATConv(5, 3)(x, [[0, 1], [1, 0]])
     with pytest.raises(TypeError, match="unknown arguments"):
         GATConv(5, 3, negativ_slope=0.1)
-    with pytest.raises(ValueError, match="ask for one"):
+    with pytest.raises(ValueError, match="pass one of"):
         GATConv(5, 3)(x, INDEX, return_attention_weights=True, return_map=True)
     with pytest.raises(ValueError, match="fill_value='median'"):
         GATConv(5, 3, edge_dim=2, fill_value="median")(x, INDEX, torch.zeros(9, 2))

@@ -202,7 +202,7 @@ def test_graphit_is_its_formula_and_a_kernel_of_ones_leaves_plain_attention() ->
         out, amap = layer(x, where, values, return_map=True)
         assert_close(out, layer.lin_out((weights @ v).transpose(0, 1).reshape(N, 4)))
         assert_close(amap.weights(), weights.detach())
-    with pytest.raises(ValueError, match="not above 0"):
+    with pytest.raises(ValueError, match="not positive"):
         layer(x, pairs, torch.zeros(pairs.shape[1]).double())
 
 

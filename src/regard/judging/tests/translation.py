@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from regard.data.batch import Example, collate
 from regard.data.task import batches
 from regard.data.vocabulary import Vocabulary
-from regard.models.beam_search import say
+from regard.models.beam_search import generate
 
 from ..adapters.adapter import Adapter
 from ..adapters.inputs import Inputs, Instance, NotApplicable
@@ -73,7 +73,7 @@ class Translator(Adapter):
         found = [""] * len(self)
         for chosen in batches(self.examples, self.size):
             batch = collate([self.examples[place] for place in chosen]).to(self.device)
-            for place, numbers in zip(chosen, say(self.model, batch, LONGEST, 1), strict=True):
+            for place, numbers in zip(chosen, generate(self.model, batch, LONGEST, 1), strict=True):
                 found[place] = " ".join(self.target_words.decode(numbers))
         return found
 

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from regard.judging.attribution.edge_importance import by_rivals
 from regard.judging.progress import ProgressCallback, no_progress
-from regard.models.deep_gnn import Stacked
+from regard.models.deep_gnn import DeepGNN
 from regard.nn.graph import GATConv, GATv2Conv
 
 from ..data.lookup import Lookup, dictionary_lookup
@@ -69,7 +69,7 @@ def _csbm(kind: str, same: float, signal: float, seed: int) -> tuple[float, floa
 
 
 @torch.no_grad()
-def tells_apart(model: Stacked, x: Tensor, edge_index: Tensor, y: Tensor) -> float:
+def tells_apart(model: DeepGNN, x: Tensor, edge_index: Tensor, y: Tensor) -> float:
     """AUC of the weights of the first layer, mean of heads, for edges between nodes of one class.
 
     Each weight by its rivals: where there are many neighbours or a strong loop, all weights are small without saying

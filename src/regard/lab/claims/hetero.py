@@ -9,7 +9,7 @@ from regard.data import MissingData, NodeTask
 from regard.judging.progress import ProgressCallback, no_progress
 from regard.models.hetero_gnn import TYPED
 from regard.models.relational_gnn import KINDS as RELATED
-from regard.models.relational_gnn import Related
+from regard.models.relational_gnn import RelationalGNN
 from regard.models.training.node_training import Recipe, fit
 
 from ..data.acm import acm
@@ -93,7 +93,7 @@ def related(kind: str, agree: float, seed: int) -> tuple[float, float, float]:
     graph = (task.edge_index, relation)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = Related(task.x.shape[1], 32, task.classes, kind)
+        model = RelationalGNN(task.x.shape[1], 32, task.classes, kind)
         found = fit(model, replace(task, edge_index=graph), PLANTED)  # type: ignore[arg-type]
         shuffled = relation[torch.randperm(len(relation))]
     if kind == "mlp":

@@ -9,7 +9,7 @@ from torch import Tensor
 from regard.data import NodeTask
 from regard.judging.progress import ProgressCallback, no_progress
 from regard.judging.tests.oversmoothing import dirichlet, influence, mad, spread
-from regard.models.deep_gnn import Stacked
+from regard.models.deep_gnn import DeepGNN
 from regard.models.training.node_training import Recipe
 
 from ..data.planted import csbm, far
@@ -124,7 +124,7 @@ def _influences(seeds: int) -> Panel:
         for seed in range(seeds):
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(seed)
-                model, x = Stacked(6, 16, 4, kind, layers), torch.randn(size, 6)
+                model, x = DeepGNN(6, 16, 4, kind, layers), torch.randn(size, 6)
             runs.append(influence(partial(_last, model, over), x, 0).numpy())
         found = np.stack(runs)
         shares = found / found.sum(1, keepdims=True)
@@ -153,7 +153,7 @@ def _influences(seeds: int) -> Panel:
     )
 
 
-def _last(model: Stacked, edges: Tensor, x: Tensor) -> Tensor:
+def _last(model: DeepGNN, edges: Tensor, x: Tensor) -> Tensor:
     return model.hidden(x, edges)[-1]
 
 
@@ -167,7 +167,7 @@ def _fresh(seeds: int, depths: tuple[int, ...]) -> list[Panel]:
             task = csbm(signal=3.0, same=0.8, seed=seed)
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(seed)
-                model = Stacked(8, 16, 2, kind, depths[-1], residual=residual).eval()
+                model = DeepGNN(8, 16, 2, kind, depths[-1], residual=residual).eval()
             with torch.no_grad():
                 made = model.hidden(task.x, task.edge_index)
             runs.append(

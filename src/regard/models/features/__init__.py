@@ -1,4 +1,4 @@
-"""Feature models: from a batch to vectors that can be attended."""
+"""Feature models: from a batch to the keys and values of attention."""
 
 from .documents import Documents
 from .edge_sets import EdgeSets

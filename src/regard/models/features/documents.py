@@ -1,4 +1,4 @@
-"""A document as its sentences: each is read word by word and looked at, then the sentences are read in their order."""
+"""A document as sentences: a GRU and attention over the words of each, then a GRU over the sentences."""
 
 from typing import Any
 
@@ -15,12 +15,12 @@ from .words import Embedded
 
 
 class Documents(nn.Module):
-    """inputs (B, sentences, words) -> values (B, sentences, dim); maps: where each sentence was looked at.
+    """inputs (B, sentences, words) -> values (B, sentences, dim); maps: the attention within each sentence.
 
         h_sw = GRU(words of s),   c_s = sum_w align(score(q, h_sw)) h_sw,   values = GRU(c_1, c_2, ...)
 
-    maps[0] is (real sentences of the batch, 1, 1, words), document after document. The upper level is the task model's
-    own attention. Yang et al. 2016.
+    maps[0] is (sentences of the batch without padding, 1, 1, words), document after document. The upper level is the
+    task model's own attention. Yang et al. 2016.
     """
 
     def __init__(self, words: int, dim: int, width: int, attention: str = "additive", dropout: float = 0.0):
@@ -35,13 +35,13 @@ class Documents(nn.Module):
 
     def forward(self, batch: Batch) -> Encoded:
         if batch.parts is None:
-            raise ValueError("Documents() reads documents: the batch has no parts (the lengths of its sentences).")
+            raise ValueError("Documents() needs documents: the batch has no parts (the lengths of its sentences).")
         real = batch.real & (batch.parts > 0)
         lengths = batch.parts[real]
         states, last = run(self.lower, self.words.vectors(batch.inputs[real]), lengths)
         inside = torch.arange(states.shape[1], device=states.device) < lengths[:, None]
-        seen = Encoded(self.dropout(states), len(states), Padding(lengths), last, inside)
-        found = apply_attention(self.attention, self.question.expand(len(states), 1, -1), seen)
+        encoded = Encoded(self.dropout(states), len(states), Padding(lengths), last, inside)
+        found = apply_attention(self.attention, self.question.expand(len(states), 1, -1), encoded)
         sentences = found.out.new_zeros(*real.shape, self.dim)
         sentences[real] = found.out[:, 0]
         values, summary = run(self.upper, self.dropout(sentences), batch.lengths)

@@ -1,4 +1,4 @@
-"""Graphs as sets of edges that have heard from one another."""
+"""Edge-set attention: a graph as its set of edges."""
 
 import torch
 from torch import nn
@@ -13,8 +13,8 @@ from .encoded import Encoded
 class EdgeSets(nn.Module):
     """Edge-set attention: inputs (N, d) and edges -> values (1, graphs, dim), one for each graph.
 
-    Layers are masked blocks and full ones in turn, then pooling and a block among the seeds. edge_dim=D reads the
-    batch's edge_attr (E, D).
+    Alternating masked and full blocks, then pooling and a block among the seeds. edge_dim=D uses the batch's
+    edge_attr (E, D).
     """
 
     def __init__(

@@ -10,7 +10,7 @@ from regard.core.structures import Full, Padding, Structure
 
 @dataclass(eq=False)
 class Encoded:
-    """values (B, n, d), or (1, N, d) for graphs laid end to end; over: their padding mask, or the graph of each.
+    """values (B, n, d), or (1, N, d) for concatenated graphs; over: their padding mask, or the graph of each.
 
     summary   (B, d_s) the summary of the feature model (last states of an RNN), else None
     items     number of predictions: B, or the number of graphs
@@ -31,8 +31,8 @@ class Encoded:
         kept = self.values.masked_fill(~self.real[..., None], 0.0)
         return kept.sum(1) / self.real.sum(1, keepdim=True).clamp_min(1)
 
-    def chosen(self, index: Tensor) -> "Encoded":
-        """Items index[b] as item b: beams that survive, in their new order."""
+    def reorder(self, index: Tensor) -> "Encoded":
+        """Item b becomes item index[b]: surviving beams in their new order."""
         if self.real is None:
             over = self.over
         else:

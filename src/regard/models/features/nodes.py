@@ -1,4 +1,4 @@
-"""Nodes that have heard from their neighbours."""
+"""Node features after message passing."""
 
 from typing import Any
 
@@ -14,12 +14,12 @@ from .encoded import Encoded
 
 
 class Nodes(nn.Module):
-    """Layers of graph attention: inputs (N, d) and edges -> values (1, N, dim), with what each layer made added up.
+    """Graph attention layers: inputs (N, d) and edges -> values (1, N, dim), the sum of all layers' outputs.
 
-    align="uniform": the mean of the neighbours. layer: GATConv, models.gcn.GCNConv, ...; edge_dim=D: its layers read
-    the batch's edge_attr (E, D). network: layers by name instead, "gps", "exphormer", "sage", ... (`GraphStep`), which
-    see the graph of each node. by_node: attention further on goes along the edges (node-level tasks) and not over the
-    nodes of each graph.
+    align="uniform": the mean of the neighbours. layer: GATConv, models.gcn.GCNConv, ...; edge_dim=D: its layers use
+    the batch's edge_attr (E, D). network: other layers by name, "gps", "exphormer", "sage", ... (`GraphStep`), which
+    take the graph of each node. by_node: subsequent attention runs along the edges (node-level tasks) instead of over
+    the nodes of each graph.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""An image as a row of patches."""
+"""An image as a sequence of patches."""
 
 import torch
 from torch import Tensor, nn
@@ -9,9 +9,10 @@ from .encoded import Encoded
 
 
 class Patches(nn.Module):
-    """Square patches, row by row, each a linear picture of its pixels and of where it stands.
+    """Linear patch embeddings with positions, row by row.
 
-    inputs (B, 1, side, side) -> values (B, (side / patch)^2, dim). around: pixels to each side that a patch also sees.
+    inputs (B, 1, side, side) -> values (B, (side / patch)^2, dim). around: margin of pixels around each patch that it
+    also sees.
     """
 
     def __init__(self, side: int, patch: int, dim: int, around: int = 0, hidden: int = 0):
@@ -35,10 +36,10 @@ class Patches(nn.Module):
 
 
 class Filtered(nn.Module):
-    """An image by convolutions: a vector for each 4 x 4 patch, which sees 20 pixels across; it knows no position.
+    """Convolutional features: a vector for each 4 x 4 patch, with a receptive field of 20 pixels and no positions.
 
-    inputs (B, 1, side, side) -> values (B, (side / 4)^2, dim), patches row by row. There are no biases: where the image
-    is empty, so are the features.
+    inputs (B, 1, side, side) -> values (B, (side / 4)^2, dim), patches row by row. Without biases: the
+    features of empty regions are 0.
     """
 
     def __init__(self, dim: int):
@@ -57,5 +58,5 @@ class Filtered(nn.Module):
 
 
 def joined(patches: Tensor, side: int, patch: int) -> Tensor:
-    """(B, (side / patch)^2, patch^2) -> (B, 1, side, side): what Unfold took apart."""
+    """(B, (side / patch)^2, patch^2) -> (B, 1, side, side): the inverse of Unfold."""
     return nn.functional.fold(patches.transpose(1, 2), side, patch, stride=patch)

@@ -1,4 +1,4 @@
-"""Words in their order: GRU or LSTM over the vectors of another feature model."""
+"""GRU or LSTM over the vectors of another feature model."""
 
 from typing import Any
 
@@ -15,14 +15,14 @@ KINDS: dict[str, Any] = {"gru": nn.GRU, "lstm": nn.LSTM}
 
 
 class Recurrent(nn.Module):
-    """Both directions unless told otherwise: values (B, n, dim), dim = 2 width; summary (B, dim), the last states.
+    """Bidirectional by default: values (B, n, dim), dim = 2 width; summary (B, dim), the last states.
 
-    before    a feature model whose values (B, n, d) are taken
-    thin      keep every thin-th state of each layer but the last (sounds have many frames)
-    marks     a learned vector stands before the first word and one after the last; their states are not among the
-              values, so that nobody attends to them
+    before    a feature model with values (B, n, d)
+    thin      subsample states by this factor after each layer but the last (audio has many frames)
+    marks     learned start and end vectors around the words; their states are not among the values, so they
+              cannot be attended
 
-    Padding is never read: the backward direction begins at the last real word.
+    Padding is skipped: the backward direction starts at the last word.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Recurrent(nn.Module):
         if kind not in KINDS:
             raise ValueError(f"Recurrent(kind={kind!r}): expected one of {', '.join(KINDS)}.")
         if marks and thin > 1:
-            raise ValueError(f"Recurrent(marks=True, thin={thin}): marks stand around all words, expected thin=1.")
+            raise ValueError(f"Recurrent(marks=True, thin={thin}): marks= needs thin=1.")
         self.before, self.width, self.thin = before, width, thin
         self.marks = nn.Parameter(torch.randn(2, before.dim)) if marks else None
         self.dim = 2 * width if both else width
@@ -49,8 +49,8 @@ class Recurrent(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, batch: Batch) -> Encoded:
-        seen = self.before(batch)
-        values, lengths = seen.values, batch.lengths
+        encoded = self.before(batch)
+        values, lengths = encoded.values, batch.lengths
         if self.marks is not None:
             values, lengths = framed(values, lengths, self.marks), lengths + 2
         for place, layer in enumerate(self.layers):
@@ -59,14 +59,14 @@ class Recurrent(nn.Module):
             values, summary = run(layer, values, lengths)
             values = self.dropout(values)
         if self.marks is not None:
-            return Encoded(values[:, 1:-1], seen.items, seen.over, summary, seen.real)
-        over = seen.over if self.thin == 1 else Padding(lengths)
+            return Encoded(values[:, 1:-1], encoded.items, encoded.over, summary, encoded.real)
+        over = encoded.over if self.thin == 1 else Padding(lengths)
         real = torch.arange(values.shape[1], device=values.device) < lengths[:, None]
-        return Encoded(values, seen.items, over, summary, real)
+        return Encoded(values, encoded.items, over, summary, real)
 
 
 def framed(values: Tensor, lengths: Tensor, marks: Tensor) -> Tensor:
-    """(B, n, d) and marks (2, d) -> (B, n + 2, d): the first mark, what is real, the second mark."""
+    """(B, n, d) and marks (2, d) -> (B, n + 2, d): the first mark, the sequence without padding, the second mark."""
     first, last = (mark.expand(values.shape[0], 1, -1) for mark in marks.to(values.dtype))
     longer = torch.cat([first, values, last], 1)
     place = torch.arange(longer.shape[1], device=values.device)

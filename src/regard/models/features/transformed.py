@@ -1,4 +1,4 @@
-"""The transformer's block, and an encoder of them."""
+"""The transformer block, and an encoder of such blocks."""
 
 from typing import Any
 
@@ -16,11 +16,11 @@ from .encoded import Encoded
 
 
 class TransformerBlock(nn.Module):
-    """Attention to oneself, to a memory where there is one, and a perceptron; each after a norm and added back.
+    """Pre-norm transformer block: self-attention, optional cross-attention to a memory, and an MLP.
 
         x = x + attend(norm x);   x = x + attend(norm x, memory);   x = x + W_2 gelu(W_1 norm x)
 
-    x (B, n, dim) -> (B, n, dim). Vaswani et al. 2017, with the norms in front (Xiong et al. 2020).
+    x (B, n, dim) -> (B, n, dim). Vaswani et al. 2017; pre-norm: Xiong et al. 2020.
     """
 
     def __init__(
@@ -63,9 +63,9 @@ class TransformerBlock(nn.Module):
 
 
 class Transformed(nn.Module):
-    """Positions are added and blocks are stacked: values (B, n, dim), where `before` gives (B, n, dim).
+    """Transformer encoder: positions and blocks on top of `before`, a feature model with values (B, n, dim).
 
-    places: the longest input, whose positions are learned; None: inputs have their positions already.
+    places: maximum length, for learned positions; None: inputs already have positions.
     """
 
     def __init__(
@@ -87,17 +87,17 @@ class Transformed(nn.Module):
         self.norm = nn.LayerNorm(self.dim)
 
     def forward(self, batch: Batch) -> Encoded:
-        seen = self.before(batch)
-        x = seen.values if self.places is None else placed(seen.values, self.places)
+        encoded = self.before(batch)
+        x = encoded.values if self.places is None else placed(encoded.values, self.places)
         maps: list[AttentionMap] = []
         for block in self.blocks:
-            x, more = block(x, seen.over)
+            x, more = block(x, encoded.over)
             maps += more
-        return Encoded(self.norm(x), seen.items, seen.over, real=seen.real, maps=tuple(maps))
+        return Encoded(self.norm(x), encoded.items, encoded.over, real=encoded.real, maps=tuple(maps))
 
 
 def placed(x: Tensor, places: Tensor, start: int = 0) -> Tensor:
-    """x (B, n, dim) plus the vectors of positions start to start + n."""
+    """x (B, n, dim) plus the learned positions start to start + n."""
     if start + x.shape[1] > len(places):
         raise ValueError(
             f"An input of {start + x.shape[1]} positions, and this model has {len(places)}: build it with "

@@ -1,4 +1,4 @@
-"""Words as vectors: each by itself, or with its neighbours by convolution."""
+"""Word embeddings, linear maps and convolutions over words."""
 
 import itertools
 from typing import Any
@@ -16,8 +16,8 @@ from .encoded import Encoded
 class Embedded(nn.Module):
     """A vector for each word: inputs (B, n) -> values (B, n, dim). The padding word is zero.
 
-    deviation   of the first vectors; 1 / sqrt(dim) unless given. A decoder learns to look much sooner from 1.
-    vectors     (words, dim) the first vectors, where some are known already
+    deviation   of the initial vectors; 1 / sqrt(dim) unless given. With 1 a decoder learns to attend much sooner.
+    vectors     (words, dim) pretrained initial vectors
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Embedded(nn.Module):
 
 
 class Alone(nn.Module):
-    """Each word by itself, without what stands around it: values tanh(W x), (B, n, d) -> (B, n, dim)."""
+    """Context-free features: values tanh(W x), (B, n, d) -> (B, n, dim)."""
 
     def __init__(self, before: Any, dim: int):
         super().__init__()
@@ -53,12 +53,12 @@ class Alone(nn.Module):
         self.project = nn.Linear(before.dim, dim)
 
     def forward(self, batch: Batch) -> Encoded:
-        seen = self.before(batch)
-        return Encoded(torch.tanh(self.project(seen.values)), seen.items, seen.over, real=seen.real)
+        encoded = self.before(batch)
+        return Encoded(torch.tanh(self.project(encoded.values)), encoded.items, encoded.over, real=encoded.real)
 
 
 class Frames(nn.Module):
-    """Vectors that are there already, such as frames of a sound: inputs (B, n, d) of any precision -> values (B, n,
+    """Precomputed vectors, such as audio frames: inputs (B, n, d) of any precision -> values (B, n,
     dim)."""
 
     def __init__(self, d: int, dim: int, dropout: float = 0.0):
@@ -74,7 +74,7 @@ class Frames(nn.Module):
 
 
 class Pairs(nn.Module):
-    """Rows of several words, each from its own list: inputs (B, n, c) -> values (B, n, dim), the sum of c vectors."""
+    """Rows of c words, each with its own vocabulary: inputs (B, n, c) -> values (B, n, dim), summed over c."""
 
     def __init__(self, sizes: tuple[int, ...], dim: int):
         super().__init__()
@@ -87,10 +87,10 @@ class Pairs(nn.Module):
 
 
 class Convolved(nn.Module):
-    """What stands around a word, by convolutions of odd width, each with a ReLU; padding is zero at every layer, so
-    that a padded text equals itself alone.
+    """Convolutions of odd width with ReLU over neighbouring words; padding is zeroed at every layer, so that the result
+    does not depend on padding.
 
-    before: a feature model whose values (B, n, d) are taken -> values (B, n, dim)
+    before: a feature model with values (B, n, d) -> values (B, n, dim)
     """
 
     def __init__(self, before: Any, dim: int, width: int = 5, layers: int = 1, dropout: float = 0.0):
@@ -102,8 +102,8 @@ class Convolved(nn.Module):
         self.layers = nn.ModuleList(nn.Conv1d(a, b, width, padding=width // 2) for a, b in itertools.pairwise(sizes))
 
     def forward(self, batch: Batch) -> Encoded:
-        seen = self.before(batch)
-        hidden = seen.values.transpose(1, 2)
+        encoded = self.before(batch)
+        hidden = encoded.values.transpose(1, 2)
         for layer in self.layers:
-            hidden = F.relu(layer(hidden.masked_fill(~seen.real[:, None], 0.0)))
-        return Encoded(self.dropout(hidden.transpose(1, 2)), seen.items, seen.over, real=seen.real)
+            hidden = F.relu(layer(hidden.masked_fill(~encoded.real[:, None], 0.0)))
+        return Encoded(self.dropout(hidden.transpose(1, 2)), encoded.items, encoded.over, real=encoded.real)

@@ -1,1 +1,1 @@
-"""Networks on graphs, classic ones and graph transformers: layers by one name, and two networks of their own form."""
+"""Graph networks, classic ones and graph transformers: layers by name, SGFormer and Polynormer."""

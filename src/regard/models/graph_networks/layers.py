@@ -1,4 +1,4 @@
-"""Layers of graph networks by one name, all of one width and called alike, so that networks differ in nothing else."""
+"""Layers of graph networks by name, with the same width and call, so that networks differ only in the layer."""
 
 from collections.abc import Callable
 from typing import Any
@@ -26,7 +26,7 @@ from .sage import SAGEConv
 
 
 class _NoEdges(nn.Module):
-    """A linear map: the layer of a network that sees no edges."""
+    """A linear map: the layer of a network without edges."""
 
     def __init__(self, width: int):
         super().__init__()
@@ -37,7 +37,7 @@ class _NoEdges(nn.Module):
 
 
 class _Beside(nn.Module):
-    """A layer over all nodes and a graph convolution, half and half, as the branches of SGFormer."""
+    """The mean of a layer over all nodes and a graph convolution, as the branches of SGFormer."""
 
     def __init__(self, attention: nn.Module, conv: nn.Module):
         super().__init__()
@@ -76,7 +76,7 @@ class _SetBlock(nn.Module):
 
 
 class _Own(nn.Module):
-    """A layer of somebody's own, layer(x, edge_index), called as the others are."""
+    """A user-defined layer(x, edge_index) with the common call."""
 
     def __init__(self, layer: nn.Module):
         super().__init__()
@@ -88,9 +88,9 @@ class _Own(nn.Module):
 
 
 Make = Callable[[int, int, int, float, Any], nn.Module]  # width, heads, place, dropout, norm
-OwnLayer = Callable[[int, int], nn.Module]  # of a width and a number of heads: from (N, width) to (N, width)
+OwnLayer = Callable[[int, int], nn.Module]  # (width, heads) -> layer from (N, width) to (N, width)
 
-# Convolutions: what stands around them (norm, activation, residual) is that of the network.
+# Convolutions: norm, activation and residual are added by the network.
 CONVOLUTIONS: dict[str, Make] = {
     "mlp": lambda width, heads, place, dropout, norm: _NoEdges(width),
     "gcn": lambda width, heads, place, dropout, norm: GCNConv(width, width),
@@ -108,7 +108,7 @@ CONVOLUTIONS: dict[str, Make] = {
     ),
 }
 
-# Blocks: they bring norms and residuals of their own.
+# Blocks with norms and residuals of their own.
 BLOCKS: dict[str, Make] = {
     "gps": lambda width, heads, place, dropout, norm: GPSConv(
         width, GCNConv(width, width), heads, dropout, norm=norm or "layer"
@@ -126,7 +126,7 @@ LAYERS = (*CONVOLUTIONS, *BLOCKS)
 
 
 class GraphStep(nn.Module):
-    """One layer of a network by its name, with what stands around it.
+    """One layer of a network by name, with norm, activation and residual.
 
         convolutions: h' = dropout(relu(norm(layer(h, edges)))) (+ h),   blocks: h' = block(h, edges)
 

@@ -1,4 +1,4 @@
-"""GraphNetwork: any of the graph layers by name, as deep as asked, tuned alike."""
+"""GraphNetwork: any graph layer by name, with common depth, norm, residual and dropout."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from .layers import GraphStep, OwnLayer
 
 
 class GraphNetwork(nn.Module):
-    """An entrance, layers of one kind, and classes: depth, norm, residual and dropout are choices for every kind.
+    """A linear map, layers of one kind, and a classifier; depth, norm, residual and dropout apply to every kind.
 
         h_0 = relu(W x),   h_l = step(h_(l-1), edges),   log p = log_softmax(V h_L)
 
@@ -20,12 +20,12 @@ class GraphNetwork(nn.Module):
     unless given)  ->  log-probabilities (N, nclass)
 
     kind         gcn, sage, gat, gatv2, transformer; gps, exphormer, sgformer, polynormer, nodeformer; esa: node-set
-                 attention, masked and full blocks in turn; mean: equal weights; mlp: no edges; or a function
-                 (width, heads) -> layer of your own, which is called as layer(h, edge_index)
-    norm         "layer", "batch" or "none"; residual adds what went in (blocks of gps, exphormer and esa always do)
-    return_maps  (log p, [map of each layer that attends])
+                 attention, alternating masked and full blocks; mean: equal weights; mlp: no edges; or a function
+                 (width, heads) -> layer of your own, called as layer(h, edge_index)
+    norm         "layer", "batch" or "none"; residual: residual connections (always in gps, exphormer and esa)
+    return_maps  (log p, [map of each attention layer])
 
-    Luo et al. 2024 (tunedGNN): what separates classic networks from graph transformers is mostly these choices.
+    Luo et al. 2024 (tunedGNN): most of the gap between classic networks and graph transformers is due to these choices.
     """
 
     def __init__(

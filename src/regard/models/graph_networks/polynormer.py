@@ -1,4 +1,4 @@
-"""Polynormer: local layers, then linear attention over all nodes, each multiplied by the features."""
+"""Polynormer: local layers, then linear attention over all nodes, each gated by the features."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from ..gcn import GCNConv
 
 
 class Polynormer(nn.Module):
-    """A polynomial of the features in two stages: along the edges, then among all nodes.
+    """A polynomial network in two stages: local along the edges, then global over all nodes.
 
         x_l = (1 - b) LN(relu(H x) * z) + b z,   z = relu(norm(conv(x, edges) + W x)),   local: the sum of all x_l
         global: PolynormerAttention on LN(local),   log p = log_softmax(V ...) of the global stage, or of the local one
@@ -21,11 +21,11 @@ class Polynormer(nn.Module):
     x (N, in_channels) dense or torch.sparse, edge_index (2, E) or an adjacency, batch (N,) the graph of each node (one
     graph unless given)  ->  log-probabilities (N, out_channels)
 
-    attend_globally   False: the answer of the local stage, with which the paper's training begins
+    attend_globally   False: the output of the local stage, with which the paper starts training
     return_maps       (log p, maps of the global layers)
 
     Deng et al. 2024. Arguments and parameters are those of torch_geometric.nn.models.Polynormer, where the switch is
-    the attribute `_global`, and whose global layers fit one head alone.
+    the attribute `_global`, and whose global layers support a single head.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""GraphSAGE: the mean of the neighbours beside the node itself, another network without attention."""
+"""GraphSAGE: the mean of the neighbours and the node itself, a baseline without attention."""
 
 from typing import Any
 
@@ -11,14 +11,14 @@ from ...nn.graph.linear import linear
 
 
 class SAGEConv(nn.Module):
-    """A node is a map of its neighbours' mean and another map of itself.
+    """The sum of a linear map of the neighbours' mean and one of the node itself.
 
         x'_i = W_l mean_j x_j + b + W_r x_i
 
     x (N, F), edge_index (2, E) or an adjacency  ->  (N, heads * C); a node without neighbours has W_r x_i + b
 
     Hamilton et al. 2017. The mean is uniform attention. Parameters are those of torch_geometric.nn.SAGEConv. `heads`
-    only widens it, as in GCNConv; return_map=True gives (out, AttentionMap) of the equal weights.
+    only multiplies the width, as in GCNConv; return_map=True gives (out, AttentionMap) of the equal weights.
     """
 
     def __init__(self, in_channels: int, out_channels: int, heads: int = 1):

@@ -1,4 +1,4 @@
-"""SGFormer: one linear attention over all nodes beside a graph convolutional network."""
+"""SGFormer: linear attention over all nodes in parallel with a graph convolutional network."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from ..gcn import GCNConv
 
 
 class SGFormer(nn.Module):
-    """Two branches, one over all nodes and one along the edges, added by a fixed weight.
+    """Two branches, over all nodes and along the edges, combined with a fixed weight.
 
         log p = log_softmax(V (w gcn(x, edges) + (1 - w) attention(x)))
 
@@ -65,7 +65,7 @@ class SGFormer(nn.Module):
 
 
 class _Branch(nn.Module):
-    """An entrance and layers, each behind a norm, ReLU and dropout; names of parameters are torch_geometric's."""
+    """A linear map and layers, each followed by norm, ReLU and dropout; parameter names as in torch_geometric."""
 
     def __init__(self, inputs: int, width: int, layers: int, dropout: float, norm: Any):
         super().__init__()

@@ -79,7 +79,7 @@ def load(
         message = str(problem).strip() or "unreadable"
         last = message.splitlines()[-1].strip().rstrip(".")  # torch lists every mismatched tensor
         raise ValueError(
-            f"{path} belongs to another model or optimiser ({last}). Train into another folder, or delete this file."
+            f"{path} is of a different model or optimiser ({last}). Train into another folder, or delete this file."
         ) from problem
 
 

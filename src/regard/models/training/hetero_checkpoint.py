@@ -1,4 +1,4 @@
-"""A network on a graph of several types, kept by `regard train hetero --out` and opened again; none of it is code."""
+"""Saving and loading of networks on heterogeneous graphs (`regard train hetero --out`). No code is stored."""
 
 import json
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ class HeteroRun:
 
 
 def load_typed(options: Mapping[str, Any]) -> TypedTask:
-    """The graph that options name: acm with labels, or a path with target, metapaths and split."""
+    """The graph that the options describe: acm with labels, or a path with target, metapaths and split."""
     given = dict(options)
     data = given.pop("data")
     if data != "acm":
@@ -46,7 +46,7 @@ def load_typed(options: Mapping[str, Any]) -> TypedTask:
 def keep_typed(
     folder: Path, options: Mapping[str, Any], recipe: Recipe, kind: str, seed: int, model: nn.Module
 ) -> None:
-    """In a folder of its own, <kind>-<seed>."""
+    """Saves into a folder <kind>-<seed>."""
     mine = folder / f"{kind}-{seed}"
     mine.mkdir(parents=True, exist_ok=True)
     about = {"types": kind, "seed": seed, "recipe": vars(recipe), "options": dict(options)}
@@ -57,12 +57,12 @@ def keep_typed(
 
 
 def is_typed(folder: Path) -> bool:
-    """Whether the run in a folder is of `regard train hetero`."""
+    """Whether a folder has a run of `regard train hetero`."""
     return "types" in description(folder / FILE)
 
 
 def open_typed(folder: Path, moved: str = "") -> HeteroRun:
-    """What `keep_typed` left, with the graph as it is now; `moved` is where the user's own file lies now."""
+    """Loads a run of `keep_typed`, with its graph loaded again; `moved`: the new path of the user's file."""
     about = description(folder / FILE)
     kind, seed = about.get("types"), about.get("seed")
     if kind not in TYPED or not isinstance(seed, int) or not isinstance(about.get("options"), dict):

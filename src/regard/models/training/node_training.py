@@ -27,7 +27,7 @@ class Recipe:
     dropout         on the inputs of both layers, on the attention weights, and on the projected features: the last is
                     not in the paper but in its authors' code, and is worth a point on Citeseer
     epochs          the maximum
-    layers, norm, residual   other networks than the paper's: depth, "layer", "batch" or "none", sums with what went in;
+    layers, norm, residual   for networks other than the paper's: depth; "layer", "batch" or "none"; residuals;
                     None: the paper's for gat, gatv2, mean, gcn and mlp, else "layer" and True
 
     Velickovic et al. 2018, section 3.3.
@@ -47,7 +47,7 @@ class Recipe:
 
     @property
     def plain(self) -> bool:
-        """Whether it asks for no other network than the paper's."""
+        """Whether the network is the paper's."""
         return self.layers == 2 and self.norm is None and self.residual is None
 
 
@@ -78,7 +78,7 @@ def _gat(task: NodeTask, r: Recipe, network: type[GAT] = GAT, **options: Any) ->
 
 
 def _network(kind: str, task: NodeTask, r: Recipe) -> nn.Module:
-    """Any layer by name, with the choices of the recipe."""
+    """Any layer by name, with the settings of the recipe."""
     return GraphNetwork(
         task.x.shape[1],
         r.hidden * r.heads,

@@ -16,13 +16,13 @@ Scores = dict[str, tuple[float, float]]
 
 
 class Objective(nn.Module, ABC):
-    """A loss a row, summed; means are taken over all devices and parts of a batch.
+    """A loss for each row, summed; means are over all devices and micro-batches.
 
-    supervise, form   the weight of the loss that teaches attention where gold is given (`losses.supervised`)
-    entropy           how much draws are held back from becoming certain (`attention_losses.score_function_loss`)
+    supervise, form   weight and form of the attention supervision loss (`attention_losses.supervised`)
+    entropy           entropy bonus of sampling (`attention_losses.score_function_loss`)
 
-    Where a model draws (hard, reinforced attention) the score-function loss is added by itself; its baseline is what
-    the loss has lately been.
+    For stochastic models (hard, reinforced attention) the score-function loss is added automatically; its baseline is
+    a moving average of the loss.
     """
 
     selects_by, higher = "loss", False

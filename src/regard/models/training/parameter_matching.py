@@ -1,14 +1,14 @@
-"""Widths that give two networks the same number of parameters, so that a comparison is of mechanisms, not of sizes."""
+"""Parameter matching: the width at which two networks have equally many parameters."""
 
 from collections.abc import Callable
 
-LARGEST = 1 << 14  # width that is tried
+LARGEST = 1 << 14  # maximum width
 
 
 def matched_width(count: Callable[[int], int], target: int, multiple: int = 1) -> int:
     """The width, a multiple of `multiple`, whose network has the number of parameters nearest to `target`.
 
-    count   the number of parameters by width, which never falls as the width grows; of two equally near, the smaller
+    count   the number of parameters by width, non-decreasing; ties go to the smaller width
     """
     low, high = 1, 2
     while count(high * multiple) < target and high * multiple < LARGEST:

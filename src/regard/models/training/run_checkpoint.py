@@ -111,20 +111,19 @@ def open_run(folder: "str | os.PathLike[str]", warn: bool = True, data: str = ""
 
 
 def _same_data(folder: Path, source: str, digest: str) -> None:
-    """A run does not go on with other data than it began with."""
+    """Raises if the data differ from those that the run was started with."""
     if (folder / WEIGHTS).is_file() and description(folder / FILE).get("digest", digest) != digest:
         raise ValueError(
-            f"{folder} holds a run on another content of {source} than it has now: train into another folder, or "
-            "delete that one."
+            f"{folder} has a run on a different version of {source}: train into another folder, or delete that one."
         )
 
 
 class MovedData(ValueError):
-    """The user's own data that a run was trained on are not where they were, or are others now."""
+    """The user's data of a run were moved or changed."""
 
 
 def located(about: Mapping[str, Any], folder: Path, data: str = "") -> dict[str, Any]:
-    """The options of a run, `data` naming the file with the content that it was trained on."""
+    """The options of a run, with `data` the path of the file that it was trained on."""
     options, digest = dict(about["options"]), about.get("digest")
     if digest is None:
         return options
@@ -134,17 +133,17 @@ def located(about: Mapping[str, Any], folder: Path, data: str = "") -> dict[str,
             return options | {"data": path}
     if Path(trained_on).exists():
         raise MovedData(
-            f"{folder} was trained on {trained_on}, whose content has changed since then: its words and parts are not "
-            "those of the training. Put the old file back, or train anew."
+            f"{folder} was trained on {trained_on}, whose content has changed since: words and splits would differ "
+            "from training. Restore the file, or train again."
         )
     raise MovedData(
-        f"{folder} was trained on {trained_on}, which is not there any more. If the file was moved, name it: "
+        f"{folder} was trained on {trained_on}, which no longer exists. If the file was moved, name it: "
         f"regard judge {shlex.quote(str(folder))} --data FILE{_other(data)}"
     )
 
 
 def _other(data: str) -> str:
-    return f" ({data} has another content)." if data and Path(data).exists() else ""
+    return f" ({data} has different content)." if data and Path(data).exists() else ""
 
 
 def _unfinished(weights: Path, experiment: Experiment) -> str:

@@ -59,7 +59,7 @@ class Trainer:
             )
         if self.monitor is not None and self.devices > 1:
             raise ValueError(
-                f"Trainer(monitor=..., devices={self.devices}): a monitor looks at the process that made it. Use one "
+                f"Trainer(monitor=..., devices={self.devices}): a monitor works in one process only. Use one "
                 "device, or leave monitor= out."
             )
         fabric = fabric_of(self.device, self.devices, self.precision)

@@ -12,7 +12,7 @@ from regard.data.task import Task
 from regard.data.vocabulary import tokens
 from regard.models.attention_factory import build_attention, by_row
 from regard.models.attention_spec import parse_attention
-from regard.models.beam_search import say
+from regard.models.beam_search import generate
 from regard.models.builders import translator
 from regard.models.decoder import ORDERS
 from regard.models.training.experiment import Experiment, Measure, Result, answers
@@ -30,7 +30,7 @@ def said_for(model: nn.Module, task: Task, device: str, longest: int, beam: int)
     assert task.target_words is not None
     found: list[list[str]] = [[]] * len(task.test)
     for chosen, batch, _ in answers(model, task.test, device, 64 if beam == 1 else 32):
-        for place, words in zip(chosen, say(model, batch, longest, beam), strict=True):
+        for place, words in zip(chosen, generate(model, batch, longest, beam), strict=True):
             found[place] = task.target_words.decode(words)
     return found
 
