@@ -182,7 +182,7 @@ def test_look_draws_the_attention_of_a_picture(vision, folder, tmp_path):
     page = json.loads(re.search(r'id="regard-data">(.*?)</script>', out.read_text(), re.DOTALL)[1])
     assert page["image"]["grid"] == [4, 4] and page["image"]["skip"] == 1 and len(page["sites"]) == 2
     for arguments, says in (
-        ((str(vision), str(tmp_path / "none.png")), "There is no picture"),
+        ((str(vision), str(tmp_path / "none.png")), "There is no image"),
         ((str(vision), str(tmp_path / "page.png")), "is no picture that can be read"),
         ((str(vision), "some text"), "give it the name of a picture's file"),
         ((str(folder), str(tmp_path / "red.png")), "reads no pictures: give it a text"),
@@ -208,7 +208,7 @@ def test_look_draws_the_attention_of_a_picture(vision, folder, tmp_path):
         (("look", "{folder}", "a cat", "-o", "{folder}"), "is a folder; name a file"),
         (("record", "{folder}", "--file", "nowhere.txt"), "nowhere.txt"),
         (("info", "nowhere.regard"), "nowhere.regard"),
-        (("info", "{folder}/config.json"), "is no record: it is a JSON text"),
+        (("info", "{folder}/config.json"), "is not a record: it is a JSON text"),
     ],
 )
 def test_what_can_be_put_right_is_said_in_a_sentence(folder, arguments, says):
@@ -287,7 +287,7 @@ def test_a_file_that_is_no_record_is_told_with_what_it_is_and_what_to_type(comma
     said = call(command, str(path))
     assert said.exit_code == 1 and said.exception.__class__ is SystemExit
     told = said.output.replace("\n", "")
-    assert f"{path} is no record: " in told and says in told and "regard record minilm" in told
+    assert f"{path} is not a record: " in told and says in told and "regard record minilm" in told
     assert "header" not in told
 
 

@@ -88,7 +88,7 @@ def test_no_string_of_a_record_is_obeyed_by_the_terminal(evil, command):
 def test_a_sentence_about_a_file_is_not_obeyed(evil, tmp_path):
     evil.write_bytes(b"no record")
     told = CliRunner().invoke(app, ["info", str(evil)], env={"TERM": "dumb"})
-    assert told.exit_code == 1 and "is no record" in " ".join(told.output.split())
+    assert told.exit_code == 1 and "is not a record" in " ".join(told.output.split())
     assert not OBEYED & set(told.output)
 
 

@@ -101,7 +101,10 @@ def test_a_model_without_classes_and_classes_that_the_model_does_not_have_are_re
     saved(tmp_path / "bare")
     path = tmp_path / "three.csv"
     path.write_text("text,label\na cat,2\n")
-    for model, sentence in ((tmp_path / "bare", "gives no classes"), (folder, "expected numbers from 0 to 1")):
+    for model, sentence in (
+        (tmp_path / "bare", "not a model for sequence classification"),
+        (folder, "expected numbers from 0 to 1"),
+    ):
         said = call("judge", model, "--data", path, "-o", tmp_path / "r")
         assert said.exit_code == 1 and sentence in " ".join(said.output.split())
 

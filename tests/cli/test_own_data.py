@@ -280,4 +280,4 @@ def test_links_are_judged_and_a_model_called_align_is_still_a_model(tmp_path, mo
     assert found["precision"]["value"] == pytest.approx(200 / 3) and found["recall"]["value"] == 50
     assert {"diagonal", "random"} == found["recall"]["baselines"].keys()
     monkeypatch.chdir(tmp_path)
-    assert "is no run of regard train" in refused("judge", "./align")
+    assert "is not a run of regard train" in refused("judge", "./align")

@@ -106,7 +106,7 @@ def test_lines_that_answer_do_what_they_say(qkv):
 def test_the_line_that_answers_a_mask_does_what_torch_does(qkv):
     keep = torch.rand(6, 6) > 0.3
     keep[:, 0] = True
-    with pytest.raises(TypeError, match=r"write over=Mask\(keep=attn_mask\) where True means that a pair may meet"):
+    with pytest.raises(TypeError, match=r"write over=Mask\(keep=attn_mask\) where True means that a pair may attend"):
         attend(*qkv, attn_mask=keep)
     assert_close(attend(*qkv, over=Mask(keep=keep)).out, SDPA(*qkv, attn_mask=keep))
     with pytest.raises(TypeError, match="the fourth argument of attend is the score"):
@@ -285,4 +285,4 @@ def test_a_slip_of_a_word_of_torch_names_the_word():
 
 def test_a_slip_of_a_name_is_found_in_every_module():
     with pytest.raises(AttributeError, match=r"did you mean regard\.nn\.Attention\?"):
-        regard.Atention
+        _ = regard.Atention

@@ -97,7 +97,7 @@ def test_an_onnx_file_takes_other_lengths(tmp_path):
         ({"align": "entmax15"}, "normalises by softmax, not by Entmax"),
         ({"score": "additive"}, "scores by a dot product"),
         ({"score": ScaledDot() | Sink(4)}, "no sink"),
-        ({"score": ScaledDot() | ALiBi(4) | SoftCap(2.0)}, "one soft cap, before what is added"),
+        ({"score": ScaledDot() | ALiBi(4) | SoftCap(2.0)}, "one soft cap, before the bias"),
     ],
 )
 def test_other_plans_are_refused_with_the_reason(options, message):

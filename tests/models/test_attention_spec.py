@@ -56,7 +56,7 @@ def test_the_order_of_further_words_does_not_count():
         ("dot wide", "is unknown"),
         ("none heads=2", "is no attention"),
         ("dot query=meen", "did you mean mean"),
-        ("dot heads=2 hops=2", "take one"),
+        ("dot heads=2 hops=2", "use one"),
         ("cosine features", "additive"),
         ("top_k", "top_k=8"),
         ("top_k=0", "top_k=8"),

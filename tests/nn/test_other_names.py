@@ -57,7 +57,7 @@ def test_arguments_that_a_layer_has_not_are_answered(given, says):
 @pytest.mark.parametrize(
     "given, says",
     [
-        ({"attn_mask": torch.ones(5, 5)}, r"over=Mask\(keep=~attn_mask\) where it means that it may not"),
+        ({"attn_mask": torch.ones(5, 5)}, r"over=Mask\(keep=~attn_mask\) where it means masked out"),
         ({"key_padding_mask": torch.zeros(2, 5)}, r"over=Padding\(lengths\)"),
         ({"need_weights": True}, r"out, amap = attention\(x\)"),
         ({"scale": 2.0}, r"score=ScaledDot\(scale=...\)"),

@@ -1,1 +1,1 @@
-"""The commands of `regard`, a file for each thing that people come to do."""
+"""The commands of `regard`, one file for each verb or task."""

@@ -63,7 +63,7 @@ def demo(
 ) -> None:
     """Attention computed, drawn and tested, on one offline page.
 
-    Takes a minute and a half on two free cores; says which of six parts is on.
+    Takes a minute and a half on two free cores; shows progress over six parts.
 
     Example:  regard demo --out /tmp/regard-demo
     """

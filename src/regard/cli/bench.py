@@ -92,10 +92,10 @@ def bench_record(
 def bench_monitor(
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """What a monitor adds to a training step.
+    """The overhead of a monitor in a training step.
 
-    Layers on SDPA and a BERT that writes out its weights, forward, backward
-    and update, beside plain steps.
+    Layers on SDPA and a BERT with materialised weights: forward, backward
+    and update, against plain steps.
 
     Example:  regard bench monitor --json > monitor.json
     """

@@ -15,7 +15,7 @@ def board(
 ) -> None:
     """Rank variants over the tasks of one study or several, on a page.
 
-    Means with intervals, a critical-difference diagram, what each cost; every number leads to its trainings.
+    Means with intervals, a critical-difference diagram, costs; every number links to its training runs.
 
     Example:  regard board graphs-study drugs-study -o board.html
     """

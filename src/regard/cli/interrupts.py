@@ -1,9 +1,9 @@
 """Start and interruption of the command `regard`: its import path, and Ctrl-C at any time.
 
 Importing torch takes a second or more, and an interpreter that shuts down runs code of many packages: an interrupt
-then would be a traceback of their code. Nothing is open then, so the process prints one line and exits with status
-130. While a command runs, Ctrl-C raises KeyboardInterrupt as usual, so that commands clean up. The interrupt is also
-recorded, since a module that is being imported may turn it into another error.
+then would be a traceback of their code. Nothing needs cleaning up at that time, so the process prints one line and
+exits with status 130. While a command runs, Ctrl-C raises KeyboardInterrupt as usual, so that commands clean up. The
+interrupt is also recorded, since a module that is being imported may turn it into another error.
 
 Imported by regard/__init__.py before torch is, in the process of the command alone.
 """
@@ -39,18 +39,18 @@ def _by_module(called: str) -> bool:
 
 
 def forget_current_folder() -> None:
-    """`python -m` puts the current folder before everything installed: a torch.py that lies there would be run."""
+    """Removes the current folder, which `python -m` puts first on sys.path: a torch.py there would be imported."""
     if sys.argv[:1] == ["-m"] and not sys.flags.safe_path and sys.path[:1] in ([""], [os.getcwd()]):
         del sys.path[0]
 
 
 def end_on_interrupt() -> None:
-    """From now on Ctrl-C ends the process at once. Ignored interrupts (nohup) stay ignored."""
+    """Makes Ctrl-C end the process at once. Ignored interrupts (nohup) stay ignored."""
     _handle_by(_end)
 
 
 def raise_on_interrupt() -> None:
-    """From now on Ctrl-C is a KeyboardInterrupt."""
+    """Makes Ctrl-C raise KeyboardInterrupt."""
     _handle_by(_raise)
 
 

@@ -1,4 +1,4 @@
-"""regard judge: a model's attention put to the tests, and a report that anyone can open."""
+"""regard judge: tests of a model's attention, in a report."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -29,31 +29,31 @@ def judge(
     data: Annotated[
         str,
         typer.Option(
-            help="sst, movies, agnews, enfr, or the path of your texts: a .csv, .tsv or .jsonl with text, label and, "
-            "if any, rationale, or a folder in ERASER's form. A run of regard train has its own data."
+            help="sst, movies, agnews, enfr, or the path of your texts: a .csv, .tsv or .jsonl with text, label and "
+            "optionally rationale, or a folder in ERASER format. A run of regard train has its own data."
         ),
     ] = "",
-    tests: Annotated[str, typer.Option(help="all, or names with commas between them.")] = "all",
-    out: Annotated[Path, typer.Option("-o", "--out", help="A folder for the report; stopped runs go on.")] = Path(
+    tests: Annotated[str, typer.Option(help="all, or a comma-separated list.")] = "all",
+    out: Annotated[Path, typer.Option("-o", "--out", help="Folder for the report; interrupted runs resume.")] = Path(
         "report"
     ),
-    limit: Annotated[int | None, typer.Option(min=1, help="At most so many texts, spread over all of them.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Maximum number of texts, evenly spaced.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same report.")] = 0,
-    layer: Annotated[str, typer.Option(help="Which layer is judged: a number, mean or rollout.")] = "-1",
-    row: Annotated[str, typer.Option(help="Which row of it: 0 ([CLS], or the only one), -1 or mean.")] = "0",
+    layer: Annotated[str, typer.Option(help="Layer to judge: a number, mean or rollout.")] = "-1",
+    row: Annotated[str, typer.Option(help="Row of its map: 0 ([CLS], or the only one), -1 or mean.")] = "0",
     removal: Annotated[
-        Removal, typer.Option(help="How a unit is taken away; usual: masked in transformers, deleted elsewhere.")
+        Removal, typer.Option(help="How units are removed; usual: masked in transformers, else deleted.")
     ] = Removal.usual,
     device: Device = "cpu",
     size: Annotated[int, typer.Option(min=1, help="Texts in a batch.")] = 64,
-    again: Annotated[bool, typer.Option("--again", help="Judge anew what the folder has already.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Ignore results in the folder and judge again.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the report as JSON too.")] = False,
 ) -> None:
-    """May its attention be used as a reason for what a model says?
+    """Can attention weights explain the model's predictions?
 
-    Tests beside their baselines, in one report: a page, JSON, rationales.
-    The model is one of `regard train TASK --out`, or a transformer. Links
-    between words are judged by `regard judge align`.
+    Tests with baselines, in one report: a page, JSON, rationales. The model
+    is a run of `regard train TASK --out`, or a transformer. Word alignments
+    are judged by `regard judge align`.
 
     Example:  regard judge runs --data sst --limit 300 -o report
               regard judge align --gold gold.txt --hypothesis mine.txt
@@ -67,7 +67,7 @@ def judge(
         from ..judging.suite import chosen
         from .inputs.judge_inputs import ready
 
-        chosen(tests)  # a wrong name is told before anything is loaded
+        chosen(tests)  # report unknown names before loading anything
         selector = AttentionSelector(layer=_number(layer), row=_number(row))
         with progress_bar() as show_progress:
             adapter, name = ready(
@@ -109,7 +109,7 @@ def judge(
 
 
 def _tell(report: "Report", shown: Console) -> None:
-    """The answer, what makes it mean less, the headlines by how they stand, what was not tested."""
+    """Prints the answer, cautions, the findings by verdict, and what was not tested."""
     from rich.table import Table
     from rich.text import Text
 
@@ -121,7 +121,7 @@ def _tell(report: "Report", shown: Console) -> None:
     summary = report.summary
     shown.print(Text(f"{QUESTION} {summary.answer}", style="bold"))
     for caution in summary.cautions:
-        if caution != f"Half-trained. {report.caution}":  # which stands on stderr, with what to type
+        if caution != f"Half-trained. {report.caution}":  # already on stderr, with the command to type
             shown.print(Text(caution, style="yellow"))
     for kind, title, _ in GROUPS:
         some = [one for one in summary.verdicts if one.how == kind]
@@ -147,8 +147,8 @@ def _tell(report: "Report", shown: Console) -> None:
     for name, why in summary.left_out.items():
         shown.print(f" {name}: {why}")
     if summary.not_asked:
-        shown.print(f" Not asked for: {', '.join(summary.not_asked)}.")
-    shown.print(Text("What the words mean", style="bold"))
+        shown.print(f" Not requested: {', '.join(summary.not_asked)}.")
+    shown.print(Text("Terms", style="bold"))
     for name, meaning in TERMS.items():
         shown.print(Text.assemble((f" {name}", "italic"), f"  {meaning}"))
 

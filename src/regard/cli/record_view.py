@@ -59,7 +59,7 @@ class Precision(StrEnum):
 ModelType = Annotated[
     Precision,
     typer.Option(
-        "--dtype", metavar="<type>", help="The model runs in it: model (its own), float32, bfloat16, float16."
+        "--dtype", metavar="<type>", help="Dtype to run the model in: model (its own), float32, bfloat16, float16."
     ),
 ]
 Pair = Annotated[
@@ -79,7 +79,7 @@ def record(
     ] = Keep.qk,
     store: Annotated[
         Precision,
-        typer.Option(metavar="<type>", help="What the file stores: model, or less, with the error measured."),
+        typer.Option(metavar="<type>", help="Dtype of the file: model, or a smaller one, with the error measured."),
     ] = Precision.model,
     sites: Sites = "*",
     generate: Generate = 0,
@@ -88,7 +88,7 @@ def record(
     dtype: ModelType = Precision.model,
     trust_remote_code: Trust = False,
 ) -> None:
-    """Run a model on a text or a picture, its attention to a file.
+    """Run a model on a text or an image; save its attention to a file.
 
     Example:  regard record minilm "Attention, recorded." -o run.regard
     """
@@ -148,7 +148,7 @@ def look(
     dtype: ModelType = Precision.model,
     trust_remote_code: Trust = False,
 ) -> None:
-    """Run a model on a text or a picture: every head on one page.
+    """Run a model on a text or an image: every head on one page.
 
     Example:  regard look minilm "The cat sat on the mat because it was tired."
     Example:  regard look minilm "John loves Mary." --beside "Mary loves John."
@@ -165,7 +165,7 @@ def look(
         given = text_or_file(text, file)
         rec, pixels = run.record(shown, given)
         if pixels is not None and (beside is not None or beside_model is not None):
-            fail("--beside and --beside-model compare texts; a picture has a page of its own.")
+            fail("--beside and --beside-model compare texts, not images.")
         other, names = None, ("first", "second")
         if beside is not None or beside_model is not None:
             second = CommandRun(beside_model or model, sites, generate, pair, device, dtype.torch, trust_remote_code)
@@ -238,7 +238,7 @@ def _record_errors(file: Path) -> Iterator[None]:
             if kind is None:
                 raise
             fail(
-                f"{file} is no record: it is {kind}. This command reads what `regard record` or Record.save() wrote: "
+                f"{file} is not a record: it is {kind}. This command reads files of `regard record` or Record.save(): "
                 "regard record minilm 'Some text.' -o run.regard"
             )
         except FileNotFoundError:
@@ -291,7 +291,7 @@ def _kind_of(file: Path) -> str | None:
 
 @dataclass(frozen=True)
 class CommandRun:
-    """A model and how it is run: what `record` and `look` share."""
+    """A model and its run options, shared by `record` and `look`."""
 
     model: str
     sites: str
@@ -318,7 +318,7 @@ class CommandRun:
             pixels = None
             if _is_picture(given):
                 if self.pair is not None or self.generate:
-                    fail(f"{given} is a picture: leave out {'--pair' if self.pair is not None else '--generate'}.")
+                    fail(f"{given} is an image: omit {'--pair' if self.pair is not None else '--generate'}.")
                 rec, pixels = record_image(
                     self.model, given, keep, stored, self.sites, self.trust, tell, self.device, self.dtype
                 )
@@ -337,11 +337,11 @@ class CommandRun:
 
 
 def _is_picture(given: str) -> bool:
-    """Whether a text is the name of a picture's file; a name of a picture that is not there is an error."""
+    """Whether a text is the name of an image file; a missing image file is an error."""
     if "\n" in given or not given.lower().endswith(PICTURES) or (" " in given.strip() and not Path(given).is_file()):
         return False
     if not Path(given).is_file():
-        fail(f"There is no picture {given} here.")
+        fail(f"There is no image {given}.")
     return True
 
 

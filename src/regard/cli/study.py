@@ -234,9 +234,9 @@ def compare(
 
 @app.command()
 def cancel(study: What, out: Out = None, store: StoreOption = None) -> None:
-    """Stop a study wherever it runs; what is done is trials.
+    """Stop a study on all its runners; finished trials are kept.
 
-    `regard study resume` goes on with it.
+    `regard study resume` continues it.
 
     Example:  regard study cancel quick-study
     """

@@ -1,4 +1,4 @@
-"""regard study alignments: a model that was trained with softmax, run and tuned with other alignments."""
+"""regard study alignments: a model trained with softmax, run and fine-tuned with other alignments."""
 
 from dataclasses import asdict
 from json import dumps
@@ -16,9 +16,9 @@ def alignments(
     align: Annotated[
         list[str] | None, typer.Option(help="An alignment, repeatable: entmax15, top_k=32, softmax,window=128.")
     ] = None,
-    steps: Annotated[int, typer.Option(min=0, help="Optimiser steps of the tune.")] = 200,
+    steps: Annotated[int, typer.Option(min=0, help="Optimiser steps of fine-tuning.")] = 200,
     tokens: Annotated[int, typer.Option(min=2, help="Tokens of a sequence.")] = 512,
-    sequences: Annotated[int, typer.Option(min=2, help="Test sequences that perplexity is measured on.")] = 32,
+    sequences: Annotated[int, typer.Option(min=2, help="Number of test sequences for perplexity.")] = 32,
     tuned: Annotated[str, typer.Option(help="attention (its projections) or all.")] = "attention",
     rate: Annotated[float, typer.Option(min=0, help="Learning rate.")] = 3e-4,
     seed: Annotated[int, typer.Option(help="Order of the training sequences.")] = 0,
@@ -29,8 +29,8 @@ def alignments(
 ) -> None:
     """Does a pretrained model survive another alignment?
 
-    Perplexity on WikiText-2 with softmax replaced, before and after a short
-    tune, beside softmax itself. Needs REGARD_DATA. On one core, SmolLM2-135M
+    Perplexity on WikiText-2 with softmax replaced, before and after short
+    fine-tuning, against softmax itself. Needs REGARD_DATA. On one core, SmolLM2-135M
     takes 4 to 6 seconds a step of 512 tokens: the defaults take two hours, the
     example fifteen minutes.
 

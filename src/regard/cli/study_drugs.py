@@ -10,9 +10,11 @@ from .cli_errors import check_output_folder, console, fail, requires_extra, resu
 
 
 def drugs(
-    small: Annotated[bool, typer.Option("--small", help="The small setting, for two cores; else the GPU's.")] = False,
+    small: Annotated[
+        bool, typer.Option("--small", help="The small setting for two cores; by default that for a GPU.")
+    ] = False,
     splits: Annotated[
-        str, typer.Option(help="Which of cells, drugs, tissues, scaffolds, pairs, by commas.  [default: all]")
+        str, typer.Option(help="Comma-separated: cells, drugs, tissues, scaffolds, pairs.  [default: all]")
     ] = "",
     out: Annotated[Path, typer.Option("-o", "--out", help="Folder of the store, tables and figures.")] = Path("drugs"),
     workers: Annotated[
@@ -23,9 +25,9 @@ def drugs(
 ) -> None:
     """Drug response: is attention all I need?
 
-    Networks with attention in nine places beside mean effects, ridge, trees
-    and ablations, tuned alike, on five kinds of split. The same command
-    resumes. Needs REGARD_DATA and RDKit.
+    Networks with attention in nine places against mean effects, ridge, trees
+    and ablations, with equal tuning budgets, on five kinds of split. The same
+    command resumes. Needs REGARD_DATA and RDKit.
 
     Example:  regard study drugs --small --splits cells -o drugs
     """
@@ -38,7 +40,7 @@ def drugs(
         setting = SMALL if small else FULL
         chosen = [one.strip() for one in splits.split(",") if one.strip()] or list(setting.variants)
         if strange := [one for one in chosen if one not in SPLITS]:
-            fail(f"--splits {strange[0]}: expected some of {', '.join(SPLITS)}, by commas.")
+            fail(f"--splits {strange[0]}: expected some of {', '.join(SPLITS)}, comma-separated.")
         shown = console(stderr=True)
         if not report:
             for sentence in answer.foretold(setting, chosen):

@@ -1,4 +1,4 @@
-"""regard train TASK: a task model with attention, its ablations and what is trivial beside it."""
+"""regard train TASK: a task model with attention, its ablations and trivial baselines."""
 
 import inspect
 from collections.abc import Callable
@@ -17,12 +17,12 @@ from .train import app
 ATTENTION = (
     "A score (additive, dot, scaled_dot, general, cosine, ...), an alignment (hard, sparsemax, entmax15, "
     "top_k=8, local_predictive, ...), both (general+top_k=8), uniform, mean, or none; then heads=4, hops=2, features, "
-    "frozen. Repeat it for several; without it, what the task usually has."
+    "frozen. Repeatable; by default that of the task."
 )
 
 
 def _complete_attention(incomplete: str) -> list[str]:
-    """For a shell: scores and alignments, and behind a + alignments."""
+    """Shell completion: scores and alignments, and after a + alignments."""
     from ..models.attention_spec import ALIGNMENTS, SCORES, SIZED, WHOLE
 
     score, joined, begun = incomplete.rpartition("+")
@@ -34,19 +34,19 @@ def _complete_attention(incomplete: str) -> list[str]:
 def _run(
     experiment: Any,
     attention: Annotated[list[str] | None, typer.Option(help=ATTENTION, autocompletion=_complete_attention)] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="How often each model is trained.")] = 5,
-    small: Annotated[bool, typer.Option("--small", help="A setting for a CPU, done in minutes.")] = False,
-    alone: Annotated[bool, typer.Option("--alone", help="Only the attention asked for: no ablations.")] = False,
+    seeds: Annotated[int, typer.Option(min=1, help="Training runs of each model.")] = 5,
+    small: Annotated[bool, typer.Option("--small", help="A small setting for a CPU: minutes.")] = False,
+    alone: Annotated[bool, typer.Option("--alone", help="Only the requested attention, no ablations.")] = False,
     device: Device = "cpu",
-    devices: Annotated[int, typer.Option(min=1, help="How many processes share a batch (needs lightning).")] = 1,
+    devices: Annotated[int, typer.Option(min=1, help="Number of processes (DDP; needs lightning).")] = 1,
     precision: Annotated[str, typer.Option(help="32-true, bf16-mixed or 16-mixed (these need lightning).")] = "32-true",
     out: Annotated[
         Path | None, typer.Option("-o", "--out", help="Folder for checkpoints and results; interrupted runs resume.")
     ] = None,
-    board: Annotated[bool, typer.Option("--board", help="Write TensorBoard's files into --out too.")] = False,
+    board: Annotated[bool, typer.Option("--board", help="Also write TensorBoard logs into --out.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
-    """Train with a bar on stderr, then tables or JSON on stdout. These options are those of every task."""
+    """Train with a progress bar on stderr, then tables or JSON on stdout. The options common to all tasks."""
     check_output_folder(out)
     with requires_extra("train"), user_errors(), resumable(saved=out is not None):
         from ..lab.tasks.compare import compare
@@ -78,7 +78,7 @@ def _run(
 
 
 def task(function: Callable[..., dict[str, Any]]) -> Callable[..., None]:
-    """A command from a function that has the options of one task alone, and gives them to its experiment."""
+    """Decorator: a command from a function with the options of one task, passed to its experiment."""
     own = inspect.signature(function, eval_str=True).parameters
     shared = {name: one for name, one in inspect.signature(_run).parameters.items() if name != "experiment"}
 
@@ -101,7 +101,7 @@ def task(function: Callable[..., dict[str, Any]]) -> Callable[..., None]:
 
 
 def add_plugin_tasks() -> None:
-    """A command for each task that a package declares (`regard.plugins`) and that has none of its own here."""
+    """Adds a command for each task of a plugin (`regard.plugins`) without a command here."""
     from ..data.registry import TASKS
 
     own = {one.name for one in app.registered_commands}
@@ -113,7 +113,7 @@ def add_plugin_tasks() -> None:
 def _add_plugin_task(name: str, package: str) -> None:
     def options_of(
         option: Annotated[
-            list[str] | None, typer.Option(help="An argument of the experiment, as name=value (repeat it for several).")
+            list[str] | None, typer.Option(help="An argument of the experiment, as name=value (repeatable).")
         ] = None,
     ) -> dict[str, Any]:
         return dict(_argument(one) for one in option or ())
@@ -129,7 +129,7 @@ def _add_plugin_task(name: str, package: str) -> None:
 
 
 def _argument(text: str) -> tuple[str, Any]:
-    """keys=4 as ("keys", 4): a number, true or false, where it reads as one; text otherwise."""
+    """Parses keys=4 as ("keys", 4): a number or bool if possible, else text."""
     name, equals, value = text.partition("=")
     if not equals or not name.isidentifier():
         fail(f"--option {text}: expected name=value, such as --option keys=4.")
@@ -140,21 +140,21 @@ def _argument(text: str) -> tuple[str, Any]:
 
 
 def _own_path(data: str) -> str:
-    """A path from the root, by which a run finds its data again; a name stays as it is."""
+    """An absolute path, so that a run finds its data again; names are unchanged."""
     from ..data.readers.user_file import is_path
 
     return str(Path(data).resolve()) if is_path(data) else data
 
 
-Supervise = Annotated[float, typer.Option(min=0.0, help="Weight of the loss that teaches attention where to look.")]
-Order = Annotated[str, typer.Option(help="How the decoder asks: bahdanau, luong, parallel (fast) or transformer.")]
+Supervise = Annotated[float, typer.Option(min=0.0, help="Weight of the attention supervision loss.")]
+Order = Annotated[str, typer.Option(help="Decoder: bahdanau, luong, parallel (fast) or transformer.")]
 
 
 @task
 def sst() -> dict[str, Any]:
     """Sentences of film reviews, negative or positive.
 
-    A BiLSTM with attention beside a bag of words.
+    A BiLSTM with attention; baseline: a bag of words.
 
     Example:  regard train sst --small --seeds 1
               regard train sst --small --attention additive --attention sparsemax
@@ -162,7 +162,7 @@ def sst() -> dict[str, Any]:
     return {}
 
 
-Split = Annotated[int, typer.Option(min=0, help="The seed that draws the parts, unless the file has a column split.")]
+Split = Annotated[int, typer.Option(min=0, help="Seed of the random split, unless the file has a column split.")]
 
 
 @task
@@ -170,41 +170,43 @@ def classification(
     data: Annotated[
         str,
         typer.Option(
-            help="Your texts: a .csv, .tsv or .jsonl with text and label; if any, rationale and split. Or a folder in "
-            "ERASER's form: train.jsonl, val.jsonl, test.jsonl and docs/."
+            help="Your texts: a .csv, .tsv or .jsonl with text, label and optionally rationale, split. Or a folder in "
+            "ERASER format: train.jsonl, val.jsonl, test.jsonl and docs/."
         ),
     ],
     split: Split = 0,
-    longest: Annotated[int, typer.Option(min=0, help="Texts are cut after so many words; 0: never.")] = 0,
+    longest: Annotated[int, typer.Option(min=0, help="Maximum number of words of a text; 0: no limit.")] = 0,
     supervise: Supervise = 0.0,
     reading: Annotated[
-        str, typer.Option(help="Reading times to measure attention by: a .csv with sentence, word and time.")
+        str, typer.Option(help="Reading times to compare attention with: a .csv with sentence, word and time.")
     ] = "",
 ) -> dict[str, Any]:
     """Your own texts with classes.
 
-    A BiLSTM with attention beside a bag of words. The parts are drawn (70, 15,
+    A BiLSTM with attention; baseline: a bag of words. A random split (70, 15,
     15 %) unless the file has a column split.
 
     Example:  regard train classification --data my.csv --small --out runs
     """
-    where = str(Path(data).resolve())  # a run finds it again, whatever folder it is judged from
+    where = str(Path(data).resolve())  # absolute, so that judging finds it from any folder
     times = str(Path(reading).resolve()) if reading else ""
     return {"data": where, "split": split, "longest": longest, "supervise": supervise, "reading": times}
 
 
 @task
 def translation(
-    data: Annotated[str, typer.Option(help="Your pairs, a line a pair: a source ||| a target, words apart.")],
-    gold: Annotated[str, typer.Option(help="Links between their words, in Pharaoh's format, line by line.")] = "",
-    first: Annotated[int, typer.Option(min=0, max=1, help="How words are counted in --gold: from 0 or 1.")] = 0,
+    data: Annotated[
+        str, typer.Option(help="Your sentence pairs, one a line: a source ||| a target, words separated by blanks.")
+    ],
+    gold: Annotated[str, typer.Option(help="Gold word alignments in Pharaoh's format, line by line.")] = "",
+    first: Annotated[int, typer.Option(min=0, max=1, help="Index of the first word in --gold: 0 or 1.")] = 0,
     order: Order = "parallel",
     split: Split = 0,
 ) -> dict[str, Any]:
-    """Your own sentence pairs: translate, and link words.
+    """Your own sentence pairs: translation and word alignment.
 
-    BLEU; with --gold also the error rate of the links that attention draws. The
-    parts are drawn (70, 15, 15 %).
+    BLEU; with --gold also the alignment error rate of attention. A random
+    split (70, 15, 15 %).
 
     Example:  regard train translation --data pairs.txt --gold gold.txt --small
     """
@@ -216,7 +218,7 @@ def translation(
 def movies() -> dict[str, Any]:
     """Long film reviews by hierarchical attention.
 
-    Does it lie on what people called the reason?
+    And agreement of attention with human rationales.
 
     Example:  regard train movies --small --seeds 1
     """
@@ -227,7 +229,7 @@ def movies() -> dict[str, Any]:
 def agnews() -> dict[str, Any]:
     """Four classes of news.
 
-    A BiLSTM with attention beside a bag of words, another split for each seed.
+    A BiLSTM with attention; baseline: a bag of words. A split for each seed.
 
     Example:  regard train agnews --small --seeds 1
     """
@@ -237,12 +239,12 @@ def agnews() -> dict[str, Any]:
 @task
 def multi30k(
     order: Order = "parallel",
-    beam: Annotated[int, typer.Option(min=1, help="How many beginnings of a sentence are kept.")] = 5,
+    beam: Annotated[int, typer.Option(min=1, help="Beam width.")] = 5,
     to: Annotated[str, typer.Option(help="The language to translate into: de or fr.")] = "de",
 ) -> dict[str, Any]:
     """Translate English captions into German or French.
 
-    An RNN that looks back beside one that does not; BLEU, also by length.
+    An RNN with and without attention; BLEU, also by length.
 
     Example:  regard train multi30k --small --seeds 1
     """
@@ -251,10 +253,10 @@ def multi30k(
 
 @task
 def spoken(
-    held_out: Annotated[str, typer.Option(help="Who is never heard in training: one of the six speakers.")] = "theo",
+    held_out: Annotated[str, typer.Option(help="Speaker held out of training: one of the six.")] = "theo",
     order: Order = "luong",
 ) -> dict[str, Any]:
-    """Write down digits spoken by someone who was never heard.
+    """Recognise digits of an unseen speaker.
 
     Strings of 3 to 7 digits; word error rate.
 
@@ -265,9 +267,9 @@ def spoken(
 
 @task
 def denoise() -> dict[str, Any]:
-    """Take noise from handwritten digits.
+    """Denoise handwritten digits.
 
-    Patches that ask all patches beside filters; PSNR and SSIM.
+    Self-attention over patches; baselines: filters; PSNR and SSIM.
 
     Example:  regard train denoise --small --seeds 1
     """
@@ -279,15 +281,16 @@ def fixations(
     data: Annotated[
         str,
         typer.Option(
-            help="The path of your folder: images and fixations.csv with image, x, y and, if known, "
+            help="The path of your folder: images and fixations.csv with image, x, y and optionally "
             "observer; or scenes."
         ),
     ] = "scenes",
 ) -> dict[str, Any]:
-    """Photographs that people looked at: is attention there too?
+    """Photographs: does attention match human fixations?
 
-    Attention over patches, taught by the fixations on half of the photographs
-    and judged on others, beside centre bias and saliency. Needs Pillow.
+    Attention over patches, supervised by the fixations on half of the
+    photographs, tested on others; baselines: centre bias and saliency. Needs
+    Pillow.
 
     Example:  regard train fixations --data photographs --seeds 3 --out runs
     """
@@ -310,7 +313,7 @@ def tu(
 ) -> dict[str, Any]:
     """Classes of whole graphs: molecules, proteins, your own.
 
-    Graph attention beside means, no edges and counts; seed i is fold i.
+    Graph attention; baselines: means, no edges, counts; seed i is fold i.
 
     Example:  regard train tu --data PROTEINS --seeds 10
               regard train tu --network gps --seeds 10 --alone
@@ -325,8 +328,8 @@ def molecules(
 ) -> dict[str, Any]:
     """Molecules whose label is a known rule.
 
-    Graph attention beside means, no edges and counts. regard judge then asks
-    whether it looks at the atoms that are the reason.
+    Graph attention; baselines: means, no edges, counts. regard judge then tests
+    whether it attends the atoms of the rule.
 
     Example:  regard train molecules --small --seeds 1 --alone --out benzene
     """
@@ -335,12 +338,12 @@ def molecules(
 
 @task
 def drugs(
-    held_out: Annotated[str, typer.Option(help="What training has not seen: pairs, drugs or cells.")] = "pairs",
+    held_out: Annotated[str, typer.Option(help="Held out of training: pairs, drugs or cells.")] = "pairs",
 ) -> dict[str, Any]:
     """Drug response from the graph of a drug and a cell line.
 
     The response is ln IC50, the cell line its methylation; --attention is
-    gat, gatv2, edge, global, co, gcn, uniform or none. Beside it, the means
+    gat, gatv2, edge, global, co, gcn, uniform or none. Baselines: the means
     of drugs and cell lines. Needs RDKit.
 
     Example:  regard train drugs --held-out drugs --small --seeds 1
@@ -350,7 +353,7 @@ def drugs(
 
 @task
 def retrieval() -> dict[str, Any]:
-    """Planted: the value of the key that a question names.
+    """Planted: retrieve the value of the queried key.
 
     Needs no files. Uniform weights are at chance.
 
@@ -361,9 +364,9 @@ def retrieval() -> dict[str, Any]:
 
 @task
 def cipher(order: Order = "parallel", supervise: Supervise = 0.0) -> dict[str, Any]:
-    """Planted: a made language; is the alignment found?
+    """Planted: translation with a known word alignment.
 
-    Each word has a known word in it.
+    A cipher: each word has a known translation.
 
     Example:  regard train cipher --small --seeds 1 --supervise 1
     """
@@ -372,7 +375,7 @@ def cipher(order: Order = "parallel", supervise: Supervise = 0.0) -> dict[str, A
 
 @task
 def clutter(supervise: Supervise = 0.0) -> dict[str, Any]:
-    """Planted: a digit among bits of digits; is its box looked at?
+    """Planted: a digit in clutter, with a known box.
 
     Example:  regard train clutter --small --seeds 1
     """
@@ -381,9 +384,9 @@ def clutter(supervise: Supervise = 0.0) -> dict[str, Any]:
 
 @task
 def motifs() -> dict[str, Any]:
-    """Planted: house or crossing on a chain; is it looked at?
+    """Planted: house or crossing on a chain.
 
-    Graphs of a chain of nodes with a motif; does the readout look at it?
+    Graphs of a chain with a motif; does the readout attend the motif?
 
     Example:  regard train motifs --small --seeds 1
     """

@@ -55,12 +55,12 @@ def taxonomy(
         _print_tree(found)
         made = sum(bool(one.parts) for one in found)
         console(stderr=True).print(
-            f"{len(found)} mechanisms, {made} of them with their parts and backends; `regard taxonomy NAME` shows one."
+            f"{len(found)} mechanisms, {made} of them with parts and backends; `regard taxonomy NAME` shows one."
         )
 
 
 def _add_parts(tree: Tree, found: "list[Mechanism]") -> None:
-    """The branch of what came since 2017, with what each is made of and which backends run that."""
+    """The branch of mechanisms since 2017, with their parts and backends."""
     if not found:
         return
     branch = tree.add(Text("Since 2017: parts and backends", "bold"))

@@ -1,4 +1,4 @@
-"""regard train by a recipe: graphs as papers trained them, a transformer that goes on learning."""
+"""regard train with recipes: graph networks as in their papers, and fine-tuning of a transformer."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -24,7 +24,7 @@ NOT_COMPARABLE = (
 
 app = typer.Typer(
     cls=CommandList,
-    help="Train a model with attention beside what does without.",
+    help="Train a model with attention and its baselines without.",
     epilog="Example:  regard train sst --small --seeds 1 --out runs",
     no_args_is_help=True,
 )
@@ -36,12 +36,12 @@ def gat(
         str,
         typer.Option(
             help="cora, citeseer or pubmed, or the path of your graph: an .npz with x (N, F), edge_index (2, E), "
-            "y (N,) and, if there is a split, train_mask, val_mask, test_mask. regard.data.save_graph writes one of a "
+            "y (N,) and optionally train_mask, val_mask, test_mask. regard.data.save_graph writes one of a "
             "PyG Data."
         ),
     ],
-    split: Annotated[int, typer.Option(min=0, help="The seed that draws the parts of a graph without masks.")] = 0,
-    seeds: Annotated[int, typer.Option(min=1, help="How often each network is trained.")] = 20,
+    split: Annotated[int, typer.Option(min=0, help="Seed of the random split of a graph without masks.")] = 0,
+    seeds: Annotated[int, typer.Option(min=1, help="Training runs of each network.")] = 20,
     alone: Annotated[bool, typer.Option("--alone", help="Only GAT: no mean of neighbours, no MLP.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     device: Device = "cpu",
@@ -49,8 +49,8 @@ def gat(
 ) -> None:
     """Graph attention on the nodes of a graph, by the paper's recipe.
 
-    A citation graph or your own. Mean and deviation over seeds beside the
-    paper's, and beside what does without attention and without edges.
+    A citation graph or your own. Mean and deviation over seeds, with the
+    paper's result and baselines without attention and without edges.
 
     Example:  regard train gat --data cora --seeds 20
               regard train gat --data my.npz --seeds 3 --out runs
@@ -63,7 +63,7 @@ def gat(
         try:
             task = one_graph(data, split).to(device)
             found = _counted(partial(accuracies, out=out), task, seeds, SAYS, ("gat",) if alone else tuple(SAYS))
-        except RuntimeError as problem:  # a device that is not there
+        except RuntimeError as problem:  # an unavailable device
             fail(str(problem))
         title = f"{task.name}: test accuracy in %, {count_of(seeds, 'seed')}{'' if task.source else ', public split'}"
         if not _as_json(json, task.name, seeds, found):
@@ -71,9 +71,7 @@ def gat(
             console().print(accuracy_table(title, found, SAYS, *beside))
 
 
-Kinds = Annotated[
-    list[str] | None, typer.Option(help="Only these: mlp, mean, gat, simple_hgn, hgt, han (repeat it for several).")
-]
+Kinds = Annotated[list[str] | None, typer.Option(help="Only these: mlp, mean, gat, simple_hgn, hgt, han (repeatable).")]
 Kept = Annotated[Path | None, typer.Option("-o", "--out", help="Folder for the networks, for regard judge.")]
 
 
@@ -90,29 +88,33 @@ def node_networks(
         list[str] | None,
         typer.Option(
             help="gcn, sage, gat, gatv2, transformer, gps, exphormer, sgformer, polynormer, nodeformer, esa, mean, mlp "
-            "(repeat it for several); gcn, gat and mlp unless given."
+            "(repeatable); by default gcn, gat and mlp."
         ),
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="How often each network is trained.")] = 5,
-    layers: Annotated[int, typer.Option(min=0, help="How deep each network is.")] = 2,
-    width: Annotated[int, typer.Option(min=1, help="Of each layer, a multiple of --heads.")] = 64,
-    heads: Annotated[int, typer.Option(min=1, help="Of each layer that attends.")] = 8,
-    dropout: Annotated[float, typer.Option(min=0.0, max=0.95, help="On the inputs and outputs of layers.")] = 0.5,
+    seeds: Annotated[int, typer.Option(min=1, help="Training runs of each network.")] = 5,
+    layers: Annotated[int, typer.Option(min=0, help="Number of layers.")] = 2,
+    width: Annotated[int, typer.Option(min=1, help="Width of each layer, a multiple of --heads.")] = 64,
+    heads: Annotated[int, typer.Option(min=1, help="Heads of attention layers.")] = 8,
+    dropout: Annotated[
+        float, typer.Option(min=0.0, max=0.95, help="Dropout on the inputs and outputs of layers.")
+    ] = 0.5,
     norm: Annotated[str, typer.Option(help="layer, batch or none.")] = "layer",
-    residual: Annotated[bool, typer.Option(help="Whether a layer adds to what went in.")] = True,
+    residual: Annotated[bool, typer.Option(help="Residual connections.")] = True,
     rate: Annotated[float, typer.Option(min=0.0, help="Learning rate of Adam.")] = 0.005,
     decay: Annotated[float, typer.Option(min=0.0, help="Weight decay, not on biases.")] = 5e-4,
-    epochs: Annotated[int, typer.Option(min=1, help="At most so many.")] = 1000,
-    patience: Annotated[int, typer.Option(min=1, help="Epochs without a better validation before it ends.")] = 100,
-    split: Annotated[int, typer.Option(min=0, help="The seed that draws the parts of a graph without masks.")] = 0,
+    epochs: Annotated[int, typer.Option(min=1, help="Maximum number of epochs.")] = 1000,
+    patience: Annotated[
+        int, typer.Option(min=1, help="Early stopping: epochs without improvement on validation.")
+    ] = 100,
+    split: Annotated[int, typer.Option(min=0, help="Seed of the random split of a graph without masks.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     device: Device = "cpu",
     out: Kept = None,
 ) -> None:
     """Graph networks by name on nodes, one recipe for all.
 
-    Classic ones and graph transformers with the same depth, width, norm,
-    residuals and dropout: what you tune for one you tune for all.
+    Classic networks and graph transformers with the same depth, width, norm,
+    residuals and dropout: tuned equally.
 
     Example:  regard train nodes cora --model gps --model gcn --seeds 5
               regard train nodes minesweeper --model esa --layers 5
@@ -152,7 +154,7 @@ def node_networks(
             first = task_of(0)
             train = partial(accuracies, recipe=recipe, out=out, task_of=task_of if data in NAMES else None)
             found = _counted(train, first, seeds, NETWORKS, wanted)
-        except RuntimeError as problem:  # a device that is not there
+        except RuntimeError as problem:  # an unavailable device
             fail(str(problem))
         title = f"{first.name}: test accuracy in %, {count_of(seeds, 'seed')}, one recipe for all"
         if not _as_json(json, first.name, seeds, found):
@@ -162,14 +164,14 @@ def node_networks(
 @app.command("acm")
 def acm_networks(
     labels: Annotated[int, typer.Option(help="Labelled papers a class: 20, 40 or 60.")] = 20,
-    seeds: Annotated[int, typer.Option(min=1, help="How often each network is trained.")] = 5,
+    seeds: Annotated[int, typer.Option(min=1, help="Training runs of each network.")] = 5,
     kind: Kinds = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     out: Kept = None,
 ) -> None:
-    """Papers, authors and subjects: HAN, HGT and SimpleHGN.
+    """ACM (papers, authors, subjects): HAN, HGT and SimpleHGN.
 
-    Beside a GAT that sees no types, the mean of neighbours and an MLP without
+    Baselines: a GAT without types, the mean of neighbours, an MLP without
     edges; one recipe for all, mean and deviation over seeds.
 
     Example:  regard train acm --seeds 5 --kind gat --kind hgt
@@ -184,24 +186,24 @@ def hetero_networks(
     data: Annotated[
         str,
         typer.Option(
-            help="The path of your graph of several types: an .npz with x/TYPE, edge_index/SOURCE/RELATION/TARGET and "
+            help="The path of your heterogeneous graph: an .npz with x/TYPE, edge_index/SOURCE/RELATION/TARGET and "
             "y/TYPE. regard.data.save_graph writes one of a PyG HeteroData."
         ),
     ],
     metapath: Annotated[
         list[str] | None,
-        typer.Option(help="A meta-path for HAN, of any length, such as paper/by/author/wrote/paper (repeat it)."),
+        typer.Option(help="A meta-path for HAN, of any length, such as paper/by/author/wrote/paper (repeatable)."),
     ] = None,
-    target: Annotated[str, typer.Option(help="The type whose classes are learned, where several have some.")] = "",
-    split: Annotated[int, typer.Option(min=0, help="The seed that draws the parts of a graph without masks.")] = 0,
-    seeds: Annotated[int, typer.Option(min=1, help="How often each network is trained.")] = 5,
+    target: Annotated[str, typer.Option(help="The node type to classify, if several have classes.")] = "",
+    split: Annotated[int, typer.Option(min=0, help="Seed of the random split of a graph without masks.")] = 0,
+    seeds: Annotated[int, typer.Option(min=1, help="Training runs of each network.")] = 5,
     kind: Kinds = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     out: Kept = None,
 ) -> None:
-    """Your own graph of several types: HAN, HGT, SimpleHGN.
+    """Your own heterogeneous graph: HAN, HGT, SimpleHGN.
 
-    Beside a GAT that sees no types, the mean of neighbours and an MLP without
+    Baselines: a GAT without types, the mean of neighbours, an MLP without
     edges; one recipe for all, mean and deviation over seeds.
 
     Example:  regard train hetero --data my.npz --seeds 3 --out runs
@@ -212,7 +214,7 @@ def hetero_networks(
 
 
 def _typed(options: dict[str, Any], seeds: int, kind: list[str] | None, json: bool, out: Path | None) -> None:
-    """Networks for a graph of several types, trained, told and kept."""
+    """Train, print and save networks for a heterogeneous graph."""
     check_output_folder(out)
     with user_errors():
         from ..lab.tasks.graphs.hetero_accuracy import typed_accuracies
@@ -237,7 +239,7 @@ def _typed(options: dict[str, Any], seeds: int, kind: list[str] | None, json: bo
 def _counted(
     train: "Callable[..., list[Accuracy]]", task: Any, seeds: int, says: dict[str, str], kinds: Sequence[str]
 ) -> "list[Accuracy]":
-    """A bar for each kind of network, which tells its accuracy so far."""
+    """A progress bar for each kind of network, with its accuracy so far."""
     with progress_bars() as report:
         for kind in kinds:
             report(f"{says[kind]} on {task.name}", 0, seeds)
@@ -259,22 +261,22 @@ def _as_json(wanted: bool, data: str, seeds: int, found: "list[Accuracy]") -> bo
 @app.command()
 def minilm(
     out: Annotated[Path, typer.Option("--out", "-o", help="A new folder for the model: weights, tokenizer.")],
-    model: Annotated[str, typer.Option(help="The transformer to begin with: minilm, or a folder.")] = "minilm",
-    epochs: Annotated[int, typer.Option(min=1, help="How often the 6920 sentences are read.")] = 2,
-    freeze: Annotated[int, typer.Option(min=0, help="How many of the first layers stay as they are: faster.")] = 0,
-    seed: Annotated[int, typer.Option(help="Of the new class head, the order and dropout.")] = 0,
+    model: Annotated[str, typer.Option(help="The pretrained transformer: minilm, or a folder.")] = "minilm",
+    epochs: Annotated[int, typer.Option(min=1, help="Epochs over the 6920 sentences.")] = 2,
+    freeze: Annotated[int, typer.Option(min=0, help="Number of first layers to freeze: faster.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the classification head, the order and dropout.")] = 0,
     device: Device = "cpu",
 ) -> None:
-    """A trained transformer learns SST: negative or positive.
+    """Fine-tune a transformer on SST: negative or positive.
 
-    The folder that it leaves, 92 MB, is opened by transformers, regard look and
+    The saved folder, 92 MB, can be opened by transformers, regard look and
     regard judge. Needs the folder REGARD_DATA. Takes about seven minutes on one
     core.
 
     Example:  regard train minilm -o minilm-sst
     """
     if out.exists():
-        fail(f"--out {out} is there already: name a folder that is not.")
+        fail(f"--out {out} exists already: name a new folder.")
     with requires_extra("train"), user_errors():
         from dataclasses import replace
 

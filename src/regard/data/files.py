@@ -37,13 +37,13 @@ def data_file(name: str, folder: "str | Path | None" = None) -> Path:
     root = folder if folder is not None else os.environ.get("REGARD_DATA")
     if not root:
         raise MissingData(
-            f"{name} is looked for in the folder of data sets, and none is named: set REGARD_DATA to the "
-            f"folder in which {name} lies (in Python also folder=). {WHENCE}"
+            f"{name} needs the folder of data sets: set REGARD_DATA to the "
+            f"folder that contains {name} (in Python also folder=). {WHENCE}"
         )
     path = Path(root) / name
     if not path.is_file():
         where = "folder" if folder is not None else "REGARD_DATA"
-        raise MissingData(f"There is no {name} in {where}={str(root)!r}: name the folder in which it lies. {WHENCE}")
+        raise MissingData(f"There is no {name} in {where}={str(root)!r}: name the folder that contains it. {WHENCE}")
     return path
 
 
@@ -56,7 +56,7 @@ def read_arrays(path: Path, names: tuple[str, ...], limit: int = LIMIT) -> dict[
         try:
             return _arrays(path, zipfile.ZipFile(raw), names, limit)
         except UNREADABLE as problem:
-            raise ValueError(f"{path} is not an npz file that can be read: {problem}.") from problem
+            raise ValueError(f"{path} is not a readable npz file: {problem}.") from problem
 
 
 def array_names(path: Path) -> tuple[str, ...]:
@@ -65,7 +65,7 @@ def array_names(path: Path) -> tuple[str, ...]:
         with zipfile.ZipFile(path) as packed:
             found = packed.namelist()
     except UNREADABLE as problem:
-        raise ValueError(f"{path} is not an npz file that can be read: {problem}.") from problem
+        raise ValueError(f"{path} is not a readable npz file: {problem}.") from problem
     return tuple(name.removesuffix(".npy") for name in found if name.endswith(".npy"))
 
 
@@ -78,14 +78,14 @@ def _arrays(path: Path, packed: zipfile.ZipFile, names: tuple[str, ...], limit: 
     wanted = {name: members[f"{name}.npy"] for name in names}
     size = sum(member.file_size for member in wanted.values())
     if size > limit:
-        raise ValueError(f"{path} unpacks to {size} bytes, more than the {limit} that are allowed.")
+        raise ValueError(f"{path} unpacks to {size} bytes, more than the limit of {limit}.")
     return {name: _array(path, packed, member) for name, member in wanted.items()}
 
 
 def _array(path: Path, packed: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
     """One member of an npz file; its header must match its size before anything is decompressed."""
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise ValueError(f"{path}: {member.filename} is compressed in a way that numpy does not write.")
+        raise ValueError(f"{path}: {member.filename} uses a compression that numpy does not write.")
     with packed.open(member) as file:
         try:
             version = np.lib.format.read_magic(file)
@@ -95,7 +95,7 @@ def _array(path: Path, packed: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.n
             raise ValueError(f"{path}: {member.filename} is not an array of numpy ({problem}).") from problem
         if dtype.hasobject:
             raise ValueError(
-                f"{path}: {member.filename} holds Python objects, which are not read (allow_pickle=False)."
+                f"{path}: {member.filename} contains Python objects, which are refused (allow_pickle=False)."
             )
         size, room = math.prod(shape) * dtype.itemsize, member.file_size - file.tell()
         if size != room or min(shape, default=0) < 0:
@@ -120,5 +120,5 @@ def read_lines(path: Path, limit: int = LIMIT) -> list[str]:
     except (gzip.BadGzipFile, EOFError, zlib.error) as problem:
         raise ValueError(f"{path} cannot be unpacked: {problem}.") from problem
     if len(found) > limit:
-        raise ValueError(f"{path} unpacks to more than the {limit} bytes that are allowed.")
+        raise ValueError(f"{path} unpacks to more than the limit of {limit} bytes.")
     return found.decode("utf-8").split("\n")[: None if found[-1:] != b"\n" else -1]

@@ -17,7 +17,7 @@ class TypedTask:
 
     x {node type: (N, F)} torch.sparse or dense, edge_index {(source type, relation, target type): (2, E)},
     y (N,) int64 and train, val, test (N,) bool: of the nodes of the type `target`;
-    paths {name: edge types, one after the other}: meta-paths from the target type to itself, of any length.
+    paths {name: edge types in order}: meta-paths from the target type to itself, of any length.
     """
 
     name: str
@@ -39,7 +39,7 @@ class TypedTask:
         return meta_path(self.edge_index[there], self.y.shape[0])
 
     def along(self, path: Sequence[EdgeType]) -> Tensor:
-        """A meta-path of any length, (2, E): each pair of nodes that it joins, once; sources, then targets."""
+        """Edges of a meta-path of any length, (2, E): each connected pair once; sources, then targets."""
         nodes = self.y.shape[0]
         pairs = self.edge_index[path[0]]
         for kind in path[1:]:
@@ -50,21 +50,18 @@ class TypedTask:
         nodes = ", ".join(f"{x.shape[0]} {kind}s" for kind, x in self.x.items())
         parts = "/".join(str(int(part.sum())) for part in (self.train, self.val, self.test))
         edges = sum(index.shape[1] for index in self.edge_index.values())
-        return (
-            f"TypedTask({self.name}: {nodes}, {edges} edges, {self.classes} classes, {parts} to train, choose and "
-            "judge)"
-        )
+        return f"TypedTask({self.name}: {nodes}, {edges} edges, {self.classes} classes, {parts} train, val and test)"
 
 
 def meta_path(there: Tensor, nodes: int) -> Tensor:
-    """there (2, E) from nodes to what they may share  ->  (2, E') each pair that shares some, once, by target."""
+    """there (2, E) from nodes to intermediate nodes  ->  (2, E') each pair with a common neighbour, once, by target."""
     shared = int(there[1].max()) + 1 if there.numel() else 0
     return joined(there, there.flip(0), shared, nodes)
 
 
 def joined(pairs: Tensor, step: Tensor, middle: int, sources: int) -> Tensor:
-    """pairs (2, P) from `sources` nodes to `middle` ones, step (2, E) on from these  ->  (2, P') where both lead, once,
-    by target: the pattern of the product of the two adjacency matrices."""
+    """Composes pairs (2, P) from `sources` to `middle` nodes with step (2, E)  ->  (2, P') each pair once,
+    by target: the sparsity pattern of the product of the adjacency matrices."""
     count = torch.bincount(step[0], minlength=middle)
     first = count.cumsum(0) - count
     target = step[1][step[0].argsort(stable=True)]

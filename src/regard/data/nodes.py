@@ -50,7 +50,7 @@ class NodeTask:
         parts = "/".join(str(int(part.sum())) for part in (self.train, self.val, self.test))
         return (
             f"NodeTask({self.name}: {self.nodes} nodes, {self.edge_index.shape[1]} edges, {self.x.shape[1]} "
-            f"features, {self.classes} classes, {parts} to train, choose and judge)"
+            f"features, {self.classes} classes, {parts} train, val and test)"
         )
 
 

@@ -67,13 +67,13 @@ DATA, TASKS, STUDY_TASKS, MOVED = (Registry(heading) for heading in HEADINGS)
 
 @cache
 def _declarations() -> dict[str, dict[str, dict[str, str]]]:
-    """By heading and name: "module:attribute" by package."""
+    """By heading and name: {package: "module:attribute"}."""
     declared: dict[str, dict[str, dict[str, str]]] = {heading: {} for heading in HEADINGS}
     for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value)):
         package = _package(point)
         try:
             plugin = point.load()
-        except Exception as error:  # somebody else's code, run at import
+        except Exception as error:  # third-party code, run at import
             warnings.warn(
                 f"The plugin {point.value} of the package {package} cannot be imported and is skipped: "
                 f"{type(error).__name__}: {error}",

@@ -33,7 +33,7 @@ class Task:
 
     def __repr__(self) -> str:
         parts = "/".join(str(len(part)) for part in (self.train, self.val, self.test))
-        return f"Task({self.name}: {parts} to train, choose and judge, {self.classes} classes)"
+        return f"Task({self.name}: {parts} train, val and test, {self.classes} classes)"
 
 
 def batches(examples: Sequence[Example], size: int, seed: int | None = None, epoch: int = 0) -> list[list[int]]:

@@ -1,4 +1,4 @@
-"""A classification task of a user's own texts."""
+"""A classification task of a user's texts."""
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
@@ -16,8 +16,7 @@ from .vocabulary import Vocabulary
 
 @dataclass(eq=False, repr=False)
 class TextTask(Task):
-    """texts: of each example by its id, the words that a person reads and the marks of people; places: the word of the
-    text that each of them is a piece of."""
+    """texts: by example id, the original words and rationales; places: by example id, the word index of each token."""
 
     _: KW_ONLY
     texts: tuple[LabelledText, ...] = ()
@@ -25,12 +24,12 @@ class TextTask(Task):
 
 
 def text_task(path: "str | Path", given: LabelledTexts, split: int = 0, least: int = 1, longest: int = 0) -> TextTask:
-    """Words in lower case; the vocabulary is that of the training part alone.
+    """A task with lower-cased words and the vocabulary of the training part.
 
-    split     the seed that draws 70, 15 and 15 % of the texts, each class alike, unless the file has a column split;
-              the same text twice stays in one part
-    least     how often a word must occur in the training part to have a number of its own
-    longest   texts are cut after so many words; 0: never
+    split     the seed of a stratified random split of 70, 15 and 15 %, unless the file has a column split;
+              duplicate texts share a part
+    least     minimum count of a word in the training part to be in the vocabulary
+    longest   maximum number of words of a text; 0: no limit
     """
     given = labelled(path, given)
     pieces = [one.in_tokens() for one in given.texts]
@@ -67,6 +66,6 @@ def _each_has_some(path: "str | Path", parts: Sequence[int]) -> None:
     empty = [name for number, name in enumerate(PARTS) if number not in parts]
     if empty:
         raise ValueError(
-            f"{path}: no text is in the part {empty[0]!r}: write train, val or test into the column split, or leave "
-            "the column out and the parts are drawn."
+            f"{path}: the part {empty[0]!r} is empty: write train, val or test into the column split, or omit "
+            "the column for a random split."
         )

@@ -1,1 +1,1 @@
-"""Regard inside other libraries: one file a library, which is imported only by whoever imports that file."""
+"""Regard inside other libraries: one file for each library, which imports it."""

@@ -1,4 +1,4 @@
-"""Names of attention functions, such as "regard:entmax15,window=1024": which alignment, which window, which backend."""
+"""Names of attention functions, such as "regard:entmax15,window=1024": alignment, window and backend."""
 
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -12,10 +12,10 @@ _WITH_VALUE = ("top_k", "entmax", "window", "backend")
 
 @dataclass(frozen=True)
 class NamedAttention:
-    """What a name asks for.
+    """The specification of a name.
 
     align     normalises the scores of a row
-    window    a query meets the keys less than this many positions away; None for all
+    window    a query attends keys less than this many positions away; None for all
     backend   as in `attend`
     """
 

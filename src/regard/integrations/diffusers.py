@@ -3,8 +3,8 @@
     import regard.integrations.diffusers
     transformer.set_attention_backend("regard:entmax15")
 
-Processors that hand their work to diffusers' dispatcher (Flux, SD 3, Wan, ...) find Regard under its name there. Older
-ones call torch's function themselves: they are refused here, and `regard.nn.replace` serves them.
+Processors that call diffusers' dispatcher (Flux, SD 3, Wan, ...) find Regard by its name. Older ones call torch's
+function directly: they are refused here; use `regard.nn.replace` for them.
 """
 
 from collections.abc import Callable
@@ -50,7 +50,7 @@ def register(name: str) -> str:
 
 
 def _add_member(value: str) -> None:
-    """diffusers takes the names of its enumeration alone, and Python has no public way to add to one (0.42)."""
+    """diffusers accepts only members of its enumeration, and Python has no public way to add one (0.42)."""
     member = str.__new__(AttentionBackendName, value)
     member._name_ = value.upper()
     member._value_ = value
@@ -81,8 +81,8 @@ def _backend(spec: NamedAttention) -> Callable[..., Tensor]:
             raise ValueError(f"{spec.name} has no {what}: use diffusers' own backend, set_attention_backend('native').")
         if over is not None and query.shape[1] != key.shape[1]:
             raise ValueError(
-                f"{spec.name}: {query.shape[1]} queries meet {key.shape[1]} keys, where a window has no place: use a "
-                "name without window=."
+                f"{spec.name}: {query.shape[1]} queries and {key.shape[1]} keys: no window in cross-attention, use "
+                "a name without window=."
             )
         if attn_mask is not None and attn_mask.ndim == 2 and attn_mask.shape == (query.shape[0], key.shape[1]):
             attn_mask = attn_mask[:, None, None]  # of keys, as diffusers' own backend reads it
@@ -94,14 +94,14 @@ def _backend(spec: NamedAttention) -> Callable[..., Tensor]:
 
 
 def _check_model(model: ModelMixin, name: str) -> None:
-    """diffusers passes over processors that do not ask its dispatcher; here they are refused."""
+    """diffusers skips processors that do not call its dispatcher; here they are refused."""
     processors = {
         where: getattr(module, "processor", None) for where, module in model.named_modules() if _is_attention(module)
     }
     silent = [where for where, processor in processors.items() if not hasattr(processor, "_attention_backend")]
     if silent or not processors:
         why = (
-            f"{silent[0]} has {type(processors[silent[0]]).__name__}, which does not ask diffusers' dispatcher"
+            f"{silent[0]} has {type(processors[silent[0]]).__name__}, which does not call diffusers' dispatcher"
             if silent
             else "it has no attention module of diffusers"
         )
@@ -119,7 +119,7 @@ def _is_attention(module: Any) -> bool:
 
 
 def _guard() -> None:
-    """Names that begin with "regard" are checked; the others pass through."""
+    """Wraps set_attention_backend: models are checked for names that start with "regard"."""
     own = ModelMixin.set_attention_backend
     if getattr(own, "guarded_by_regard", False):
         return

@@ -1,4 +1,4 @@
-"""Models that attend by Regard as programs that run without it: ONNX files, and packages of AOTInductor.
+"""Export of models that use Regard: ONNX files, and AOTInductor packages.
 
 to_onnx writes one Attention operator for each attend(); to_package compiles any plan ahead of time.
 """
@@ -25,8 +25,8 @@ from ..core.structures import Full, Structure
 from ..core.structures.edges import Edges
 from ..core.torch_private import aoti_compile, aoti_load, tree_leaves
 
-OPSETS = (23, 24)  # those whose Attention operator is known here
-TOLERANCE = 1e-3  # of the largest output: what an exported program may differ, in the arithmetic of its runtime
+OPSETS = (23, 24)  # with a supported Attention operator
+TOLERANCE = 1e-3  # relative to the largest output: tolerated rounding difference of the runtime
 
 
 def to_onnx(
@@ -43,17 +43,17 @@ def to_onnx(
         y = softmax(cap * tanh(q . k * scale / cap) + bias + mask) v
 
     args             example inputs, as for torch.onnx.export
-    path             where the file is written; None only returns the torch.onnx.ONNXProgram
+    path             the output file; None only returns the torch.onnx.ONNXProgram
     dynamic_shapes   as in torch.export.export: {"x": {0: "batch", 1: "length"}}
-    check            the program is run on `args` by onnxruntime, or else by onnx's own evaluator, and an output that is
-                     not the model's is an error: runtimes have differed in whether the cap comes before the mask
+    check            run the program on `args` with onnxruntime, or else onnx's own evaluator, and compare with the
+                     model: runtimes have differed in whether the cap comes before the mask
 
-    Plans that are a dot product (scaled, general, cosine, Gaussian, ... all that lower to one, grouped queries too),
-    with a soft cap, biases that are added (PairBias, ALiBi, RelativeBias), softmax, and any structure but edges. Others
-    are refused with the reason: no operator of ONNX has them. Evaluation mode; weights are not among the outputs.
+    Supported: scores that lower to a dot product (scaled, general, cosine, Gaussian, ..., with GQA), a soft cap,
+    additive biases (PairBias, ALiBi, RelativeBias), softmax, and any structure but edges. Others are refused with the
+    reason: ONNX has no operator for them. Evaluation mode; weights are not among the outputs.
     """
     if opset not in OPSETS:
-        raise ValueError(f"to_onnx(opset={opset}): Attention is known in opsets {', '.join(map(str, OPSETS))}.")
+        raise ValueError(f"to_onnx(opset={opset}): Attention is supported in opsets {', '.join(map(str, OPSETS))}.")
     if model.training:
         raise ValueError("to_onnx() exports a model in evaluation mode: call model.eval() first.")
     try:
@@ -72,7 +72,7 @@ def to_onnx(
                 verbose=False,
             )
         except Exception as error:
-            if refused:  # torch wraps what was raised while it traced
+            if refused:  # torch wraps exceptions raised while tracing
                 raise Refused(refused[0]) from error
             raise
     if check:
@@ -85,9 +85,9 @@ def to_onnx(
 def to_package(model: nn.Module, args: tuple[Any, ...], path: "str | Path", *, dynamic_shapes: Any = None) -> Path:
     """The model compiled ahead of time by AOTInductor (a .pt2 package): any plan, run by `load_package`.
 
-    Plans that run on `sdpa` and those that were asked for backend="reference" are whole in the package, which C++ loads
-    as well. Others call an operator of Regard, which must be imported in the process that runs the package. Needs a C++
-    compiler; compiling takes a minute.
+    Plans that run on `sdpa` or with backend="reference" are self-contained, and C++ can load the package. Others call
+    an operator of Regard, which must be imported in the process that runs the package. Needs a C++ compiler; compiling
+    takes a minute.
     """
     target = Path(path)
     if target.suffix != ".pt2":
@@ -98,17 +98,17 @@ def to_package(model: nn.Module, args: tuple[Any, ...], path: "str | Path", *, d
 
 
 def load_package(path: "str | Path") -> Callable[..., Any]:
-    """The function that a package of `to_package` holds: it takes the model's inputs and gives its outputs."""
+    """Loads a package of `to_package` as a function from the model's inputs to its outputs."""
     return aoti_load(str(path))
 
 
 def onnx_refusals(plan: Plan) -> list[str]:
-    """Why ONNX's Attention does not compute this plan; empty where it does."""
+    """Why ONNX's Attention cannot compute this plan; empty if it can."""
     why = []
     if type(plan.align) is not Softmax:
         why.append(f"ONNX's Attention normalises by softmax, not by {type(plan.align).__name__}.")
     if plan.dropout or plan.sample:
-        why.append("ONNX's Attention has no dropout and draws nothing: export in evaluation mode.")
+        why.append("ONNX's Attention has no dropout or sampling: export in evaluation mode.")
     if any(isinstance(part, Edges) for part in plan.over.parts()):
         why.append("ONNX's Attention has all pairs and a mask, not the edges of a graph.")
     if why or plan.score.stepwise:
@@ -123,17 +123,14 @@ def onnx_refusals(plan: Plan) -> list[str]:
         if isinstance(modifier, SoftCap) and not added and modifier is score.modifiers[0]:
             continue
         if not modifier.shifts:
-            why.append(
-                f"ONNX's Attention has one soft cap, before what is added to the scores; no {type(modifier).__name__} "
-                "after it."
-            )
+            why.append(f"ONNX's Attention has one soft cap, before the bias; no {type(modifier).__name__} after it.")
         added = True
     return why
 
 
 @contextmanager
 def _attention_operators(opset: int) -> Iterator[list[str]]:
-    """In this block attend() writes ONNX's operator into the graph. What it refused is in the list."""
+    """Context in which attend() emits ONNX's operator into the graph; yields the list of refusals."""
     refused: list[str] = []
 
     def write(
@@ -154,7 +151,7 @@ def _attention_operators(opset: int) -> Iterator[list[str]]:
         plan = make_plan(q, k, v, score, align, over, dropout, sample, seed)
         why = onnx_refusals(plan)
         if state is not None:
-            why.append("ONNX's Attention hands nothing on from step to step (state=).")
+            why.append("ONNX's Attention has no state between steps (state=).")
         if stats:
             why.append("ONNX's Attention returns no statistics of rows (stats=).")
         if why:
@@ -180,7 +177,7 @@ def _operator(plan: Plan, opset: int) -> Tensor:
         core = found.core
         assert isinstance(core, DotCore)
         q, k, v, scale = core.a.unflatten(0, shape), core.b.unflatten(0, shape), plan.v_by_head, core.scale
-        if found.key_bias is not None:  # rides along as a column: q' = [q, 1], k' = [k, bias / scale]
+        if found.key_bias is not None:  # as an extra column: q' = [q, 1], k' = [k, bias / scale]
             column = (found.key_bias.unflatten(0, shape)[..., None] / scale).to(k.dtype)
             q, k = torch.cat([q, torch.ones_like(q[..., :1])], -1), torch.cat([k, column], -1)
         whole = Tile.whole(plan.batch, plan.heads, plan.n, plan.m, plan.q.device)
@@ -203,7 +200,7 @@ def _operator(plan: Plan, opset: int) -> Tensor:
 
 
 def _keep(plan: Plan) -> tuple[Tensor | None, bool]:
-    """The pairs that may meet, (B or 1, H or 1, n, m) bool, and whether they are those before and at the query."""
+    """The boolean mask (B or 1, H or 1, n, m), and whether it is the causal mask."""
     if type(plan.over) is Full:
         return None, False
     forms = plan.structure_forms
@@ -226,8 +223,8 @@ def _check(program: Any, model: nn.Module, args: tuple[Any, ...]) -> None:
         if ours.shape != theirs.shape or not error <= TOLERANCE:
             raise RuntimeError(
                 f"{who} computes output {number} of the exported program with a relative difference of {error:.2g} "
-                "from the model: its Attention operator means something else, perhaps a soft cap after the mask. Try "
-                "the other opset or a newer runtime; check=False exports all the same."
+                "from the model: its Attention operator differs, perhaps by a soft cap after the mask. Try "
+                "the other opset or a newer runtime; check=False skips this check."
             )
 
 

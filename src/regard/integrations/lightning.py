@@ -15,12 +15,12 @@ except (ImportError, RuntimeError):  # a torchvision of another torch
 
 
 class LightningMonitor(Callback):
-    """`regard.Monitor` as a callback of Lightning's Trainer; the arguments are those of Monitor but for the model.
+    """`regard.Monitor` as a callback of Lightning's Trainer; with Monitor's arguments except the model.
 
-    log   the loggers of the Trainer unless told
+    log   by default the loggers of the Trainer
 
-    Steps are those of Lightning's `global_step`. Of several processes, the first one looks. `monitor` has the history
-    while and after the model trains.
+    Steps are those of Lightning's `global_step`. Only the first of several processes monitors. `monitor` has the
+    history during and after training.
     """
 
     def __init__(self, every: int = 100, rows: int = 64, *, log: Any = None, **options: Any):

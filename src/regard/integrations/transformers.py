@@ -4,7 +4,7 @@
     model = AutoModel.from_pretrained(name, attn_implementation="regard:entmax15")
 
 Models call an attention function by its name and build their masks by a second function of that name; both are
-registered here. What the models' keywords mean follows transformers' own `sdpa` and `eager` functions (5.x).
+registered here. The semantics of the models' keywords follow transformers' `sdpa` and `eager` functions (5.x).
 """
 
 import sys
@@ -42,12 +42,12 @@ PRESETS = (
     "regard:softmax,window=1024",
 )
 
-# Keywords that change nothing of what one attention function computes. They reach it because models hand their own on.
+# Keywords without effect on the attention function, which models pass through.
 _WITHOUT_EFFECT = {
     "cache_position",
     "deterministic",
     "is_first_iteration",
-    "block_table",  # of a paged cache, like the next three and the indices: the cache has read them
+    "block_table",  # of a paged cache, like the next three and the indices: already applied by the cache
     "logits_indices",
     "logits_processor_args",
     "logits_to_keep",
@@ -63,13 +63,13 @@ _WITHOUT_EFFECT = {
     "position_ids",
     "read_index",
     "return_dict",
-    "sliding_window",  # the mask that the model built has it
+    "sliding_window",  # already in the model's mask
     "token_type_ids",
     "use_cache",
     "write_index",
 }
 
-# Models without an SDPA form: what their own functions do beyond the keywords must be looked at one by one.
+# Models without SDPA support whose attention was checked to do nothing beyond the keywords.
 _EAGER_ONLY_FOLLOWED = {
     "flint",
     "gemma2",
@@ -99,13 +99,13 @@ def register(name: str) -> str:
 
 @contextmanager
 def continuous_batching(model: PreTrainedModel) -> Iterator[None]:
-    """In this block model.generate_batch (a paged cache, requests that come and go) runs the model's Regard attention.
+    """In this block model.generate_batch (paged cache, continuous batching) runs the model's Regard attention.
 
         with regard.integrations.transformers.continuous_batching(model):
             model.generate_batch(prompts, generation_config=...)
 
-    transformers prepares its paged cache for the name sdpa (and eager) alone (5.22), so the model carries that name
-    inside the block, and its attention is answered by Regard; other models keep torch's.
+    transformers prepares its paged cache for the name sdpa (and eager) alone (5.22), so the model has that name
+    inside the block, and Regard computes its attention; other models keep torch's.
     """
     name = _wanted(model.config._attn_implementation)
     if name is None:
@@ -114,7 +114,9 @@ def continuous_batching(model: PreTrainedModel) -> Iterator[None]:
             "model.set_attn_implementation('regard:entmax15')."
         )
     if parse(name).window is not None:
-        raise ValueError(f"{name!r} has a window, which has no place in a paged cache: use a name without window=.")
+        raise ValueError(
+            f"{name!r} has a window, which is not supported with a paged cache: use a name without window=."
+        )
     names = AttentionInterface()
     ours, torchs, inside = names[name], names["sdpa"], set(map(id, model.modules()))
 
@@ -160,7 +162,7 @@ def _attention_function(spec: NamedAttention) -> Callable[..., tuple[Tensor, Ten
         causal = query.shape[2] > 1 and attention_mask is None
         causal = causal and (getattr(module, "is_causal", True) if is_causal is None else bool(is_causal))
         n = query.shape[2]
-        if causal and key.shape[2] > n:  # the first step of a static cache: what stands behind is not written yet
+        if causal and key.shape[2] > n:  # the first step of a static cache, whose later slots are empty
             key, value = key[:, :, :n], value[:, :, :n]
             position_bias = None if position_bias is None else position_bias[..., :n]
         over, bias = _structure(spec, attention_mask, causal, n, key.shape[2], cu_seq_lens_q, cu_seq_lens_k)
@@ -189,7 +191,7 @@ def _structure(
     cu_q: Tensor | None,
     cu_k: Tensor | None,
 ) -> tuple[Structure | None, Tensor | None]:
-    """The pairs that may meet, and what is left of an additive mask."""
+    """The structure of a mask, and the remaining additive bias."""
     parts: list[Structure] = [Causal()] if causal else []
     bias = None
     if mask is not None:
@@ -197,7 +199,7 @@ def _structure(
             parts.append(Mask(mask[..., :m]))
         elif spec.is_softmax:
             bias = mask[..., :m]
-        else:  # a finite "closed" is closed: there are alignments that give every score a weight
+        else:  # mask finite minima too: some alignments give every finite score weight
             bias = mask[..., :m]
             keep = bias > torch.finfo(bias.dtype).min / 2
             parts.append(Mask(keep))
@@ -207,8 +209,8 @@ def _structure(
     if spec.window is not None and spec.window <= m and getattr(mask, "regard_window", None) != spec.window:
         if n != m:
             raise ValueError(
-                f"{spec.name}: {n} queries meet {m} keys under a mask that the model did not build by "
-                "create_causal_mask, so the window has no place. Use a name without window=."
+                f"{spec.name}: {n} queries and {m} keys with a mask that was not built by "
+                "create_causal_mask, so the window is undefined. Use a name without window=."
             )
         parts.append(Window(spec.window - 1, spec.window - 1))
     over: Structure | None = None
@@ -218,7 +220,7 @@ def _structure(
 
 
 def _segment_ids(cu_seq_lens: Tensor, n: int) -> Tensor:
-    """Starts of packed sequences (s + 1,) to the number of the sequence of each position, (n,)."""
+    """cu_seqlens (s + 1,) -> the sequence id of each position, (n,)."""
     places = torch.arange(n, device=cu_seq_lens.device)
     return torch.bucketize(places, cu_seq_lens[1:].to(places.dtype), right=True)
 
@@ -248,13 +250,13 @@ def _refuse_unknown(spec: NamedAttention, module: torch.nn.Module, rest: dict[st
     unknown = sorted(k for k, v in rest.items() if k not in _WITHOUT_EFFECT and isinstance(v, Tensor))
     if unknown:
         raise ValueError(
-            f"{type(module).__name__} hands {', '.join(unknown)} to its attention, which {spec.name!r} would ignore. "
+            f"{type(module).__name__} passes {', '.join(unknown)} to its attention, which {spec.name!r} would ignore. "
             "Use attn_implementation='eager' for this model."
         )
 
 
 def _mask_function(spec: NamedAttention) -> Callable[..., Tensor | None]:
-    """transformers' boolean mask (B, 1, n, m), or None where causality alone says it; a window joins it."""
+    """transformers' boolean mask (B, 1, n, m), or None if it is just causal; combined with the window."""
     if spec.window is None:
         return sdpa_mask
     size = spec.window
@@ -275,7 +277,7 @@ def _mask_function(spec: NamedAttention) -> Callable[..., Tensor | None]:
 
 
 def _wanted(implementation: "str | dict[str, Any] | None") -> str | None:
-    """The first name of Regard in what was asked for."""
+    """The first Regard name in the requested implementation."""
     if isinstance(implementation, dict):
         return next((name for each in implementation.values() if (name := _wanted(each))), None)
     named = isinstance(implementation, str) and implementation.partition(":")[0] == PREFIX
@@ -283,27 +285,27 @@ def _wanted(implementation: "str | dict[str, Any] | None") -> str | None:
 
 
 def _check_model(model: PreTrainedModel, name: str) -> None:
-    """A model that does not ask AttentionInterface would silently go on with its own attention: it is refused."""
+    """Refuses models that do not use AttentionInterface, which would silently keep their own attention."""
     who, source = type(model).__name__, sys.modules.get(type(model).__module__)
     chooses_a_class = source is not None and any(x.endswith("ATTENTION_CLASSES") for x in vars(source))
     if chooses_a_class or not model._can_set_attn_implementation():
         raise ValueError(
-            f"{who} computes attention in its own code and does not ask transformers' AttentionInterface, so "
+            f"{who} computes attention in its own code and does not use transformers' AttentionInterface, so "
             f"attn_implementation={name!r} would change nothing. Load it without attn_implementation; regard.record "
             "and regard.intervene work on it."
         )
     folder = type(model).__module__.split(".")[-2:-1]  # transformers.models.gemma2.modeling_gemma2
     if not model._supports_sdpa and not _EAGER_ONLY_FOLLOWED.intersection(folder):
         raise ValueError(
-            f"{who} has no SDPA form in transformers: its own attention does more than {name!r} would know. Use "
+            f"{who} has no SDPA support in transformers: its attention does more than {name!r} supports. Use "
             "attn_implementation='eager' for this model."
         )
     if parse(name).window is not None and getattr(model.config, "is_encoder_decoder", False):
-        raise ValueError(f"{who} has cross-attention, where a window has no place: use a name without window=.")
+        raise ValueError(f"{who} has cross-attention, where a window is undefined: use a name without window=.")
 
 
 def _guard() -> None:
-    """transformers takes every registered name for every model: the check of a model asks ours first (5.22)."""
+    """Wraps the setters: transformers accepts registered names for every model, so check them first (5.22)."""
     checked, set_later = PreTrainedModel.get_correct_attn_implementation, PreTrainedModel.set_attn_implementation
     if getattr(checked, "guarded_by_regard", False):
         return

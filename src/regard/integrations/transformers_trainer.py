@@ -15,13 +15,13 @@ except ImportError as error:
 
 
 class TrainerMonitor(TrainerCallback):
-    """`regard.Monitor` as a callback of transformers' Trainer; the arguments are those of Monitor but for the model.
+    """`regard.Monitor` as a callback of transformers' Trainer; with Monitor's arguments except the model.
 
-    log   unless told, where the Trainer reports to (`report_to`): a TensorBoard folder beside its own
+    log   by default where the Trainer reports to (`report_to`): a TensorBoard folder next to its own
           (output_dir/runs/attention), the run of Weights & Biases or of MLflow that it has opened
 
-    Steps are numbered by the updates that were made before them. Of several processes, the first one looks. `monitor`
-    has the history while and after the model trains.
+    A step's number is the count of previous updates. Only the first of several processes monitors. `monitor` has the
+    history during and after training.
     """
 
     def __init__(self, every: int = 100, rows: int = 64, *, log: Any = None, **options: Any):
@@ -48,7 +48,7 @@ class TrainerMonitor(TrainerCallback):
 
 
 def reported_to(args: Any) -> list[Any]:
-    """The targets of a Logger for the places that the Trainer reports to and that are open."""
+    """Logger targets for the open loggers that the Trainer reports to."""
     where: list[Any] = []
     names = args.report_to or []
     names = [names] if isinstance(names, str) else names

@@ -11,7 +11,7 @@ __all__ = ["Missing", "Results", "Row", "Study"]
 
 
 def __getattr__(name: str) -> object:
-    if name == "Study":  # a node of a cluster that only runs trials reads no specification and needs no pydantic
+    if name == "Study":  # lazy: cluster nodes that only run trials need no pydantic
         from .specification import Study
 
         return Study

@@ -18,7 +18,7 @@ TRIAL_ENTRIES = ("parameters", "validation", "curve", "width", "notes")  # of a 
 
 
 def collect(store: Store, study: "Study") -> Results:
-    """The results so far. The same trials give the same table, whoever ran them, in whatever order."""
+    """The results so far. Independent of which runner ran the trials, and in which order."""
     parts, variants = study.parts(), tuple(study.variant_names().values())
     wanted = {(task, variant, seed) for task in parts for variant in (*variants, TRIVIAL) for seed in study.seeds}
     every = store.trials(study.name, results=True)
@@ -91,14 +91,14 @@ def _rows(one: StoredTrial, measures: dict[str, Measure]) -> list[Row]:
 
 
 def _trial(one: StoredTrial) -> dict[str, Any]:
-    """What a trial took and how it went, as JSON."""
+    """Cost and course of a trial, as JSON."""
     result = one.result or {}
     found = {"task": one.task, "variant": one.variant, "seed": one.seed, "seconds": one.seconds, "peak": one.peak}
     return found | {name: result[name] for name in TRIAL_ENTRIES if name in result}
 
 
 def _add_tuning(results: Results, study: "Study", stored: list[StoredTrial]) -> None:
-    """What was chosen, from how many, and what the search took."""
+    """The tuned configurations, how many were tried, and the cost of the search."""
     seconds: dict[tuple[str, str], float] = defaultdict(float)
     for one in stored:
         if MARK in one.variant:

@@ -22,7 +22,7 @@ class Cell:
     rank       among the variants of this task, 1 is best; equal values share the mean of theirs
     parameters, seconds   of a training, the mean over seeds
     tuned      the configuration that tuning chose, how many were tried, and the seconds that took
-    trials     of `Results.trials`, each with its `value`, and `judged`, the findings of the judges
+    trials     of `Results.trials`, each with its `value` and the judges' findings, `judged`
     """
 
     value: float
@@ -48,10 +48,10 @@ class BoardTask:
 
 @dataclass(frozen=True)
 class Board:
-    """Variants, best first, by their mean rank over the tasks that every one of them has run; the others last.
+    """Variants, best first, by mean rank over the tasks that all of them have run; the others last.
 
     ranks   those of `statistics.ranks`; None with fewer than two variants or no task that all have run
-    cost    by variant: core-hours (GPU-hours on a GPU) of all its trainings, tuning among them
+    cost    by variant: core-hours (GPU-hours on a GPU) of all its trainings, tuning included
     """
 
     studies: tuple[str, ...]
@@ -73,16 +73,16 @@ class Board:
 
     @property
     def says(self) -> str:
-        """What the ranks allow to say, in a sentence or two."""
+        """The conclusion from the ranks, in a sentence or two."""
         found, count = self.ranks, len(self.shared)
         if found is None or count < 2:
-            return "Ranks need two variants and two tasks that each of them has run."
+            return "Ranks need two variants and two tasks that both have run."
         first = min(zip(found.average, found.variants, strict=True))
         says = f"{first[1]} has the best mean rank, {first[0]:.2f} of {len(found.variants)}, over {count} tasks."
         near = [name for group in found.groups if first[1] in group for name in group if name != first[1]]
         if found.p_f is None or found.p_f > ALPHA:
             p = "" if found.p_f is None else f" (p = {found.p_f:.2g})"
-            return f"{says} But all variants may be equally good: Friedman's test does not tell them apart{p}."
+            return f"{says} But the variants do not differ significantly by Friedman's test{p}."
         if not near:
             return f"{says} Every other variant is significantly worse (Nemenyi, p < .05)."
         return f"{says} Not significantly different from it (Nemenyi): {', '.join(dict.fromkeys(near))}."
@@ -92,7 +92,7 @@ ALPHA = 0.05
 
 
 def board(studies: Sequence[Results]) -> Board:
-    """The board of one study or several; a task that two studies have is two columns."""
+    """The board of one study or several; a task of two studies is two columns."""
     if not studies:
         raise ValueError("board() needs the results of one study at least.")
     names = [task for results in studies for task in results.tasks]
@@ -128,7 +128,7 @@ def board(studies: Sequence[Results]) -> Board:
 
 
 def _cells(results: Results, task: str, measure: Measure) -> dict[str, Cell]:
-    """By variant; those without a value are left out."""
+    """Cells by variant; those without a value are left out."""
     from scipy.stats import rankdata
 
     main, splits = results.main(task), results.splits.get(task, 0)

@@ -45,9 +45,9 @@ def engine_of(name: str, study: "Study", workers: int | None, address: str | Non
 
 
 def current_jobs(trials: Store, study: "Study") -> list[dict[str, Any]]:
-    """The trials that can be run now: those of tuning; and the others of each task and variant that is tuned.
+    """The trials that can run now: tuning trials, and the others of each task and variant whose tuning is complete.
 
-    What was chosen follows from the trials in the store, so every runner of it makes the same list.
+    The chosen configurations follow from the store, so every runner computes the same list.
     """
     if study.tuning is None:
         return study.jobs()

@@ -19,11 +19,11 @@ from .toml_lines import line_of
 from .trial import TRIVIAL
 from .tuning import TunedConfiguration, Tuning, tuning_jobs
 
-PATHS = ("data", "gold", "reading")  # options that may be the path of data of one's own
+PATHS = ("data", "gold", "reading")  # options that may be a path to the user's data
 QUICK = Path(__file__).with_name("quick.toml")  # the built-in study
 LARGEST = 1_000_000  # bytes of a study's file
-DEEPEST = 64  # dots of a name: tomllib takes memory with their square
-MOST_ERRORS = 20  # that are told of a study
+DEEPEST = 64  # maximum dots of a key: tomllib needs quadratic memory in them
+MOST_ERRORS = 20  # maximum number of reported errors
 
 
 class SpecError(ValueError):
@@ -53,7 +53,7 @@ class TaskPart(SpecModel):
     splits    of a function: how many divisions into training and test part there are, seed i having number i % splits
     overlap   of a function: test instances over training instances where seeds divide one set of data
     tunable   of a function: the hyperparameters that it reads from setting.hyper
-    digest    of the content of data of one's own; filled in, so that no trial runs on another content
+    digest    hash of the user's data; set automatically, so that all trials run on the same content
     """
 
     task: str
@@ -238,7 +238,7 @@ class Study(SpecModel):
         return self
 
     def _check_hyperparameters(self) -> None:
-        """What is tuned or matched is a hyperparameter of every task; there are seeds to tune on."""
+        """Check that tuned and matched names are hyperparameters of every task, and that there are enough seeds."""
         wanted = [("tuning", "search", name) for name in (self.tuning.search if self.tuning else ())]
         wanted += [("match", "", self.match)] if self.match else []
         for task in self.parts().values():
@@ -271,7 +271,7 @@ class Study(SpecModel):
         return canonical
 
     def ways(self) -> dict[str, str]:
-        """The old name of `variant_names`, until 0.3."""
+        """Deprecated alias of `variant_names`, until 0.3."""
         warnings.warn("Study.ways() is now Study.variant_names(); 0.3 drops it.", DeprecationWarning, stacklevel=2)
         return self.variant_names()
 
@@ -329,7 +329,7 @@ class Study(SpecModel):
         return {task.name: task_of(task.model_dump()) for task in self.tasks}
 
     def jobs(self, chosen: "Mapping[tuple[str, str], TunedConfiguration] | None" = None) -> list[dict[str, Any]]:
-        """Every trial but those of tuning, as JSON; chosen: the configuration of each task and variant."""
+        """Every trial except tuning, as JSON; chosen: the configuration of each task and variant."""
         jobs = self.plain_jobs()
         for job in jobs if chosen else ():
             if (choice := (chosen or {}).get((job["task"], job["variant"]))) is not None:
@@ -339,7 +339,7 @@ class Study(SpecModel):
         return jobs
 
     def trial_count(self) -> int:
-        """How many trials there are, those of tuning among them."""
+        """Number of trials, tuning included."""
         return len(self.plain_jobs()) + (len(tuning_jobs(self)) if self.tuning is not None else 0)
 
     def plain_jobs(self) -> list[dict[str, Any]]:
@@ -376,7 +376,7 @@ class Study(SpecModel):
 
 
 def _with_paths(plain: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Options of tasks that are paths of data, relative to the folder of the study's file."""
+    """Resolves paths in the options of tasks relative to the folder of the study's file."""
 
     def absolute(name: str, value: Any) -> Any:
         own = name in PATHS and isinstance(value, str) and is_path(value)

@@ -22,8 +22,8 @@ class StudyTask:
     measures   its metrics; the first is the main one
     trivial    whether it has trivial baselines
     drawn      whether its test instances depend on the seed
-    hyperparameters   what a study may tune: the function reads them from `setting.hyper` and returns "validation", its
-                      first metric on the validation part
+    hyperparameters   tunable: the function reads them from `setting.hyper` and returns "validation", its first metric
+                      on the validation part
     """
 
     name = ""
@@ -117,7 +117,7 @@ def run_experiment(variant: str, seed: int, setting: Setting) -> dict[str, Any]:
 
 
 def run_graph(variant: str, seed: int, setting: Setting) -> dict[str, Any]:
-    """The task `gat`, under the name that older stores have for it."""
+    """The task `gat`, by its name in older stores."""
     found: dict[str, Any] = find(STUDY_TASKS["gat"].call)(variant, seed, setting)
     return found
 

@@ -65,7 +65,7 @@ def train_trial(experiment: Experiment, task: Task, variant: str, seed: int, set
 
 
 def _validation(experiment: Experiment, run: VariantRun) -> float:
-    """What the best epoch was chosen by, turned so that it is better in the direction of the task's first metric."""
+    """The validation metric of the best epoch, with the sign of the task's first metric."""
     objective, main = experiment.objective(), next(iter(experiment.measures.values()))
     value = run.trained.best[objective.selects_by]
     return value if objective.higher == main.higher else -value

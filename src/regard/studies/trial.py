@@ -61,11 +61,11 @@ class Setting:
 
     options   of the task, from the specification
     budget    steps or epochs, the same for every variant
-    folder    for checkpoints and other files; a retried trial finds its own again
-    hyper     hyperparameters that tuning chose, or tries; what is not in it is the task's own
-    match     {"by": a width among the hyperparameters, "baseline": the variant whose parameter count is to be met,
-              "hyper": what tuning chose for it; where it has not, the configuration of this trial}
-    tunes     whether this is a trial of tuning: its validation measure alone will be used
+    folder    for checkpoints and other files; kept for retries
+    hyper     hyperparameters from tuning; others keep the task's defaults
+    match     {"by": a width among the hyperparameters, "baseline": the variant whose parameter count to match,
+              "hyper": its tuned configuration, or that of this trial}
+    tunes     whether this is a tuning trial, of which only the validation metric is used
     report    report(share, note): progress, 0 to 1, for the progress bars
     """
 
@@ -156,7 +156,7 @@ def find(call: str, folder: str | None = None) -> Callable[..., Any]:
 
 
 def _moved(call: str) -> Callable[..., Any] | None:
-    """The function that a stored study calls by a module that it has left since; None if no plugin declares it."""
+    """The function of a stored study that has moved to another module; None if no plugin declares the move."""
     from ..data.registry import MOVED
 
     if call not in MOVED:
@@ -186,9 +186,9 @@ def normalised(found: Any) -> Outcome:
     """The result of a task in its full form: metrics by name, or {"numbers": metrics, "scores": ...}; NaN becomes None.
 
     seconds      the time without loading data, if the task measures it; by default that of the whole trial
-    validation   the first metric on the validation part, by which tuning chooses
-    curve        that number by epoch, or by what is measured in turn
-    width        what a matched hyperparameter was set to
+    validation   the first metric on the validation part, used by tuning
+    curve        that metric by epoch or step
+    width        the value of a matched hyperparameter
     """
     if not isinstance(found, Mapping):
         raise TypeError(f"the task returned {type(found).__name__}, expected metrics by name: {{'accuracy': 0.9}}.")

@@ -1,10 +1,10 @@
-"""Tuning: every variant of every task tries the same configurations, and the best by validation is what is tested.
+"""Tuning: every variant of every task tries the same configurations; the best on validation is tested.
 
     c*(task, variant) = argbest_c mean over tuning seeds of validation(task, variant, c)
 
-Random search (Bergstra & Bengio 2012), drawn by scikit-learn before the first trial, so that all configurations are
-ordinary trials of the store: they run side by side, resume after a kill, and the draw depends on no result. The test
-part has no say: a trial of tuning is asked for its validation measure alone.
+Random search (Bergstra & Bengio 2012), sampled by scikit-learn before the first trial, so that configurations are
+ordinary trials of the store: they run in parallel and resume, and sampling depends on no result. The test part is not
+used: tuning trials return their validation metric only.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from .specification import Study
     from .trial_store import StoredTrial
 
-MARK = " #"  # joins a variant and the number of a configuration into the name of a trial of tuning
-ENDED = ("done", "kept", "failed")  # statuses of a trial that no runner will take
-DIGITS = 3  # of a number that is drawn
+MARK = " #"  # separates variant and configuration number in the name of a tuning trial
+ENDED = ("done", "kept", "failed")  # statuses of trials that will not run again
+DIGITS = 3  # significant digits of sampled numbers
 
 
 class Range(BaseModel):
-    """Numbers from low to high, drawn evenly, or evenly in their logarithm; whole ones if both ends are."""
+    """A uniform or log-uniform range; integers if both ends are."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     low: int | float
@@ -37,12 +37,12 @@ class Range(BaseModel):
 
 
 class Tuning(BaseModel):
-    """The budget of tuning, the same for every variant of every task.
+    """The tuning budget, the same for every variant of every task.
 
-    configurations   how many each variant tries; the first is the task's own, with nothing changed
-    seeds            on how many seeds (the first of the study) each is trained
+    configurations   how many each variant tries; the first is the task's default
+    seeds            number of seeds (the first of the study) for each
     search           by hyperparameter: a list of values, or {low = 1e-4, high = 1e-2, log = true}
-    draw             the seed of the draw
+    draw             the sampling seed
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -59,7 +59,7 @@ class Tuning(BaseModel):
         return self
 
     def configurations_drawn(self) -> list[dict[str, Any]]:
-        """The configurations in order; the first is empty. The same specification draws the same."""
+        """The configurations in order; the first is empty. Deterministic for a specification."""
         from scipy.stats import loguniform, randint, uniform
         from sklearn.model_selection import ParameterSampler
 
@@ -75,7 +75,7 @@ class Tuning(BaseModel):
         space = {name: distribution(values) for name, values in self.search.items()}
         count = self.configurations - 1
         finite = all(isinstance(values, tuple) for values in self.search.values())
-        if finite:  # drawn without replacement: there may be fewer than were asked for
+        if finite:  # sampled without replacement: there may be fewer than requested
             size = 1
             for values in self.search.values():
                 size *= len(values) if isinstance(values, tuple) else 1
@@ -85,7 +85,7 @@ class Tuning(BaseModel):
 
 
 def _plain(configuration: Mapping[str, Any]) -> dict[str, Any]:
-    """Numbers of Python, of few digits, in the order of the names."""
+    """Python numbers with few digits, sorted by name."""
     made = {}
     for name, value in sorted(configuration.items()):
         kind = getattr(value, "item", lambda value=value: value)()
@@ -94,7 +94,7 @@ def _plain(configuration: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class TunedConfiguration(NamedTuple):
-    """What tuning chose for a variant of a task: the configuration, its validation measure, and how many were tried."""
+    """The tuned configuration of a variant of a task, its validation metric, and how many were tried."""
 
     configuration: dict[str, Any]
     validation: float
@@ -102,7 +102,7 @@ class TunedConfiguration(NamedTuple):
 
 
 def tuning_jobs(study: "Study") -> list[dict[str, Any]]:
-    """The trials of tuning as JSON: each variant with each configuration on the first seeds of the study."""
+    """The tuning trials as JSON: each variant with each configuration on the first seeds of the study."""
     assert study.tuning is not None
     drawn = study.tuning.configurations_drawn()
     jobs = []
@@ -119,8 +119,8 @@ def tuning_jobs(study: "Study") -> list[dict[str, Any]]:
 def choices(study: "Study", stored: "Iterable[StoredTrial]") -> dict[tuple[str, str], TunedConfiguration]:
     """By task and variant, the best configuration by its mean validation measure, once all have ended.
 
-    Of equal ones, the first that was drawn. A configuration with a failed trial is out; a variant whose configurations
-    all are has no choice.
+    Ties go to the first. Configurations with a failed trial are excluded; if all are, there is no
+    choice.
     """
     assert study.tuning is not None
     drawn, seeds = study.tuning.configurations_drawn(), study.seeds[: study.tuning.seeds]

@@ -77,7 +77,7 @@ def test_texts_are_left_out_of_what_is_asked_of_edges(tmp_path):
     ("options", "sentence"),
     [
         (["--data", "sst"], "judged on its own test part, motifs"),
-        (["--removal", "mask"], "they are deleted"),
+        (["--removal", "mask"], "can only be deleted"),
         (["--layer", "rollout"], "expected the number of a layer or 'mean'"),
     ],
     ids=["data", "removal", "layer"],
@@ -160,4 +160,4 @@ def test_a_model_that_was_not_trained_here_needs_data(tmp_path):
 
     (tmp_path / "model").mkdir()
     said = call("judge", saved(tmp_path / "model", "BertForSequenceClassification"), "-o", tmp_path / "r")
-    assert said.exit_code == 1 and "say --data" in " ".join(said.output.split())
+    assert said.exit_code == 1 and "give --data" in " ".join(said.output.split())

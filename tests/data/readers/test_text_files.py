@@ -48,7 +48,7 @@ def test_a_text_may_go_over_several_lines_and_errors_name_the_line_on_which_a_ro
 WRONG_TEXTS = {
     "empty file": ("a.csv", "", "this file is empty"),
     "blank lines": ("a.csv", "\n \n", "this file is empty"),
-    "header alone": ("a.csv", "text,label\n", "no row under it"),
+    "header alone": ("a.csv", "text,label\n", "a header, but no row"),
     "missing column": ("a.csv", "review,label\nfine,1\n", "line 1: there is no column 'text'"),
     "no header": ("a.csv", "fine film,1\n", "the first line names the columns, such as text"),
     "semicolons": (
@@ -56,11 +56,11 @@ WRONG_TEXTS = {
         "text;label\nfine;1\n",
         "line 1: columns of a .csv are parted by commas, not ';'",
     ),
-    "column twice": ("a.csv", "text,label,label\nfine,1,1\n", "line 1: the column 'label' stands twice"),
+    "column twice": ("a.csv", "text,label,label\nfine,1,1\n", "line 1: the column 'label' occurs twice"),
     "comma without quotes": (
         "a.csv",
         "text,label\nfine, film,1\n",
-        "a text with a comma in it stands in double quotes",
+        "quote a text with a comma in double quotes",
     ),
     "quote not closed": ("a.csv", 'text,label\nok,1\n"fine,1\n', "line 3: this is no CSV"),
     "empty text": ("a.csv", "text,label\nfine,1\n ,0\n", "line 3: the text is empty"),
@@ -92,7 +92,7 @@ WRONG_TEXTS = {
     "span of text": ("a.jsonl", '{"text": "a b", "rationale": [["a", 1]]}', "a rationale is"),
     "marks too few": ("a.jsonl", '{"text": "a b c", "rationale": [0, 1]}', "line 1: 2 marks for 3 words"),
     "rationale no JSON": ("a.csv", "text,rationale\nfine,all\n", "line 2: a rationale is written as"),
-    "pickle": ("a.pt", b"\x80\x04", "pickles are not read, since they can run code.*save_graph"),
+    "pickle": ("a.pt", b"\x80\x04", "pickles are refused, since they can run code.*save_graph"),
 }
 
 
@@ -154,7 +154,7 @@ def test_without_a_part_to_choose_by_one_is_drawn_from_training(tmp_path):
     ("rows", "sentence"),
     [
         ([("a", "x"), ("b", "x"), ("c", "x")], r"3 texts of 1 class"),
-        ([("a", "x"), ("b", "y")], "three texts at least"),
+        ([("a", "x"), ("b", "y")], "two classes and three texts"),
         ([("a", ""), ("b", ""), ("c", "")], "no text has a label: name the column of the classes 'label'"),
         ([(f"t{i}", f"c{i}") for i in range(30)], "30 classes for 30 texts"),
         ([("a", "x"), ("b", ""), ("c", "y")], "line 3: there is no label, and 2 of 3 texts have one"),
@@ -194,7 +194,7 @@ def test_a_folder_in_erasers_form_has_documents_classes_and_rationales(tmp_path)
             {"evidences": [[{"docid": "d1", "start_token": 5, "end_token": 9}]]},
             "line 1: tokens 5 to 9 leave the document",
         ),
-        ({"evidences": [[{"docid": "../d1", "start_token": 0, "end_token": 1}]]}, "leaves the folder docs/"),
+        ({"evidences": [[{"docid": "../d1", "start_token": 0, "end_token": 1}]]}, "is outside of docs/"),
         ({"evidences": [[{"docid": "d9", "start_token": 0, "end_token": 1}]]}, "there is no document docs/d9"),
         ({"evidences": [{"docid": "d1"}]}, r"evidences is \[\{"),
         ({"evidences": [[{"docid": d, "start_token": 0, "end_token": 1} for d in ("d1", "d2.txt")]]}, "2 documents"),

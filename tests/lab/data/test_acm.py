@@ -93,5 +93,5 @@ def test_edges_go_both_ways_and_features_are_words_and_numbers(tmp_path: Path) -
     ids=lambda wrong: f"{next(iter(wrong))}",
 )
 def test_a_file_that_would_be_read_out_of_bounds_is_refused(tmp_path: Path, wrong: dict[str, np.ndarray]) -> None:
-    with pytest.raises(ValueError, match="this does not hold"):
+    with pytest.raises(ValueError, match="is not a valid graph"):
         acm(20, save(tmp_path, **wrong))

@@ -70,4 +70,4 @@ def test_padding_changes_nothing(tuned):
 
 def test_a_folder_that_is_there_is_told_before_anything_is_read(tmp_path):
     said = CliRunner().invoke(app, ["train", "minilm", "-o", str(tmp_path)])
-    assert said.exit_code == 1 and "name a folder that is not" in " ".join(said.output.split())
+    assert said.exit_code == 1 and "name a new folder" in " ".join(said.output.split())

@@ -1,1 +1,1 @@
-"""Models and data that commands are given, made ready to be judged."""
+"""Models and data of the command line as adapters for judging."""

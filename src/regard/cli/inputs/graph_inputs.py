@@ -1,4 +1,4 @@
-"""Graph networks that `regard train --out` left, made ready to be judged on the test part of their own data."""
+"""Graph networks of `regard train --out` as adapters for judging on their test data."""
 
 from dataclasses import replace
 from typing import Any
@@ -22,7 +22,7 @@ HOPS = 2  # layers of the networks of `regard train gat`
 
 
 def of_graphs(run: Run, limit: int | None, selector: AttentionSelector | None, device: str, size: int) -> Adapter:
-    """Whole graphs (tu, molecules, motifs); a unit is an edge, both directions of it. Beside: counts of nodes."""
+    """Whole graphs (tu, molecules, motifs); a unit is an edge, in both directions. Baseline: counts of nodes."""
     some = [run.task.test[place] for place in spread(len(run.task.test), limit)]
     made = on_graphs(
         run.model.to(device), some, selector=replace(_edges(selector), sites="features.layers.*"), size=size
@@ -32,7 +32,7 @@ def of_graphs(run: Run, limit: int | None, selector: AttentionSelector | None, d
 
 
 def of_nodes(run: NodeRun, limit: int | None, selector: AttentionSelector | None, device: str, size: int) -> Adapter:
-    """Test nodes that have a neighbour; a unit is an edge into the node. Beside: an MLP without edges."""
+    """Test nodes with a neighbour; a unit is an edge into the node. Baseline: an MLP without edges."""
     task = run.task
     source, target = task.edge_index
     heard = torch.bincount(target[source != target], minlength=task.nodes) > 0
@@ -57,11 +57,11 @@ def of_nodes(run: NodeRun, limit: int | None, selector: AttentionSelector | None
 
 
 def of_typed(run: HeteroRun, limit: int | None, selector: AttentionSelector | None, device: str, size: int) -> Adapter:
-    """Test nodes of a graph of several types by a GAT that sees no types, so that any edge may go. Beside: an MLP."""
+    """Test nodes of a heterogeneous graph for a GAT without types, so any edge can be removed. Baseline: an MLP."""
     if not isinstance(run.model, GATAsOne):
         raise ValueError(
-            f"A network of the kind {run.kind} is not judged: its edges carry types, and a judge takes edges away from "
-            "one graph. Judge the GAT on the same graph: regard train hetero --kind gat."
+            f"Networks of the kind {run.kind} cannot be judged: their edges have types, and judges remove edges of "
+            "one homogeneous graph. Judge the GAT on the same graph: regard train hetero --kind gat."
         )
     task, graph, network = run.task, as_one(run.task), run.model.to(device)
     kinds = list(graph.size)
@@ -96,7 +96,7 @@ def of_typed(run: HeteroRun, limit: int | None, selector: AttentionSelector | No
 
 
 def _behind_entrance(model: Any, x: torch.Tensor, edge_index: torch.Tensor) -> torch.Tensor:
-    """The network from its first layer on, for nodes whose type the entrance has already read."""
+    """The network after its input projection by node type."""
     out: torch.Tensor = model.second(model.between(model.first(x, edge_index)), edge_index)
     return out.log_softmax(-1)
 

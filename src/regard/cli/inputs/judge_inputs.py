@@ -1,4 +1,4 @@
-"""What a command line names, made ready to be judged: a transformer or a trained run, and texts."""
+"""Adapters for judging from command-line names: a transformer or a trained run, and texts."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -36,7 +36,7 @@ from .graph_inputs import of_nodes as nodes
 from .graph_inputs import of_typed as typed
 
 CLASSIFIES = "ForSequenceClassification"
-# What a bag of words learns from: the same texts in the same order as `texts` has them by name.
+# Training data of the bag-of-words baseline: the same texts in the same order as `texts`.
 LEARNED: dict[str, Callable[[], Task]] = {"sst": lambda: sst(phrases=False), "agnews": ag_news, "movies": movies}
 
 
@@ -50,15 +50,15 @@ def ready(
     device: str = "cpu",
     size: int = 64,
 ) -> tuple[Adapter, str]:
-    """A model by name with the texts that it is judged on, and what it is called.
+    """A model by name with the texts to judge it on, and its display name.
 
     name     a folder that `regard train --out` wrote, a folder of transformers, an installed package, a hub name
-    data     sst, movies, agnews, or the path of texts (`read_texts`); of a run that was trained here, the test part of
-             its own data unless told. Where those were moved, their path now
-    limit    at most so many texts, spread over all of them
-    removal  delete, mask; without it units are masked in transformers, and deleted for models that know no holes
+    data     sst, movies, agnews, or the path of texts (`read_texts`); for a trained run by default the test part of its
+             own data. If these were moved, their new path
+    limit    maximum number of texts, evenly spaced
+    removal  delete, mask; by default units are masked in transformers, and deleted in other models
 
-    No code that comes with a model is run.
+    Code from model repositories is never run.
     """
     folder = run_in(Path(name)) if Path(name).is_dir() else None
     if folder is not None and is_typed(folder):
@@ -81,12 +81,12 @@ def ready(
         adapter.caution, adapter.remedy = run.unfinished, run.command
         return adapter, called
     if not data:
-        raise ValueError(f"{name} is no run of regard train, which has data of its own: say --data.")
+        raise ValueError(f"{name} is not a run of regard train with its own data: give --data.")
     model, tokenizer = load_model(name)
     if not type(model).__name__.endswith(CLASSIFIES):
         raise NoModel(
-            f"{name} is a {type(model).__name__}, which gives no classes: judged are models for sequence "
-            "classification. `regard train minilm -o FOLDER` makes one of MiniLM."
+            f"{name} is a {type(model).__name__}, not a model for sequence classification. "
+            "`regard train minilm -o FOLDER` makes one of MiniLM."
         )
     whole = texts(data)
     places = spread(len(whole.texts), limit)
@@ -110,11 +110,9 @@ def ready(
 
 
 def pieces(one: LabelledText, tokenizer: Any, most: int) -> Instance:
-    """A text as a tokenizer cuts it; a piece is marked where its word is."""
+    """A text as word pieces; a piece inherits the rationale mark of its word."""
     if not tokenizer.is_fast:
-        raise NoModel(
-            f"{type(tokenizer).__name__} does not tell which word a piece is from: a fast tokenizer is needed."
-        )
+        raise NoModel(f"{type(tokenizer).__name__} does not map pieces to words: a fast tokenizer is needed.")
     starts = [0]
     for word in one.words[:-1]:
         starts.append(starts[-1] + len(word) + 1)
@@ -147,7 +145,7 @@ def pieces(one: LabelledText, tokenizer: Any, most: int) -> Instance:
 def _trained(
     run: Run, data: str, limit: int | None, selector: AttentionSelector | None, removal: str, device: str, size: int
 ) -> Adapter:
-    """A run's own test part with the numbers that its words have, or other texts with the same words."""
+    """A run's own test part, or other texts encoded with its vocabulary."""
     known, first = run.task.words, run.task.test[0]
     if isinstance(run.task, PhotographTask):
         _own(run.experiment.name, data, removal, "The attention of photographs")
@@ -209,7 +207,7 @@ def _times(one: LabelledText) -> torch.Tensor | None:
 
 
 def _own_instance(one: Example, task: Task) -> Instance:
-    """A text of the run's own test part, with the words and marks that people see where the task has them."""
+    """A text of the run's own test part, with original words and rationales if the task has them."""
     if isinstance(task, TextTask):
         text = task.texts[one.id]
         marks = None if text.marks is None else torch.tensor(text.marks)
@@ -221,17 +219,17 @@ def _own_instance(one: Example, task: Task) -> Instance:
 
 
 def _own(name: str, data: str, removal: str, what: str = "A graph network") -> None:
-    """Graphs are judged on the data that they were trained for, and an edge is gone when it is deleted."""
+    """Graph networks are judged on their own data, and removal of an edge is deletion."""
     if data not in ("", name):
         raise ValueError(
-            f"--data {data}: {what[0].lower()}{what[1:]} is judged on its own test part, {name}; leave --data out."
+            f"--data {data}: {what[0].lower()}{what[1:]} is judged on its own test part, {name}; omit --data."
         )
     if removal not in ("", "delete"):
-        raise ValueError(f"--removal {removal}: units of a graph are edges, and they are deleted.")
+        raise ValueError(f"--removal {removal}: units of a graph are edges, which can only be deleted.")
 
 
 def _aligned(run: Run, data: str, limit: int | None, device: str, size: int) -> Adapter:
-    """Pairs whose words people aligned, cut as a translator of captions cuts them. They are from another domain."""
+    """Pairs with human word alignments, tokenised as for the caption translator. They are from another domain."""
     spoken = f"en{run.experiment.options.get('to', 'de')}"
     if data != spoken:
         raise ValueError(
@@ -252,15 +250,15 @@ def _aligned(run: Run, data: str, limit: int | None, device: str, size: int) -> 
 
 
 def _class_names(config: Any) -> tuple[str, ...]:
-    """What a transformer calls its classes; nothing where it has only the names that everyone gets."""
+    """Class names of a transformer; () if it has only the default names."""
     by_number = {int(number): str(name) for number, name in (getattr(config, "id2label", None) or {}).items()}
     names = tuple(by_number.get(number, str(number)) for number in range(config.num_labels))
     return () if all(name == f"LABEL_{number}" for number, name in enumerate(names)) else names
 
 
 def _numbered(given: LabelledTexts, called: Sequence[str], classes: int, model: str, own: bool) -> LabelledTexts:
-    """Labels by the model's numbers: by name where names are the same; in the data's order where the model has none, or
-    where a data set of ours has as many (negative, positive). In a user's own file another name is another class."""
+    """Maps labels to the model's class ids: by name if names agree; in the data's order if the model has no names, or
+    for a built-in data set with equally many classes (negative, positive). In a user's file names must agree."""
     mine = {name.casefold(): number for number, name in enumerate(called)}
     if given.names and all(name.casefold() in mine for name in given.names):
         number = {place: mine[name.casefold()] for place, name in enumerate(given.names)}

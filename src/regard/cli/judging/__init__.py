@@ -1,1 +1,1 @@
-"""What `regard judge` judges beside models."""
+"""Subcommands of `regard judge`."""

@@ -1,4 +1,4 @@
-"""regard judge align: links between words against those that people drew."""
+"""regard judge align: word alignments against human ones."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,22 +19,23 @@ if TYPE_CHECKING:
 def align(
     gold: Annotated[
         Path,
-        typer.Option(help="Links that people drew, in Pharaoh's format: a line a pair, i-j sure, ipj possible."),
+        typer.Option(help="Gold links in Pharaoh's format: a line for each pair, i-j sure, ipj possible."),
     ],
-    hypothesis: Annotated[Path, typer.Option(help="The links to judge, line by line the same pairs: i-j.")],
+    hypothesis: Annotated[Path, typer.Option(help="Links to judge, i-j, a line for each of the same pairs.")],
     text: Annotated[
-        Path | None, typer.Option(help="The pairs themselves, a line a pair: a source ||| a target, words apart.")
+        Path | None,
+        typer.Option(help="The sentence pairs, one a line: a source ||| a target, words separated by blanks."),
     ] = None,
-    gold_first: Annotated[int, typer.Option(min=0, max=1, help="How words are counted in --gold: from 0 or 1.")] = 0,
-    hypothesis_first: Annotated[int, typer.Option(min=0, max=1, help="The same of --hypothesis.")] = 0,
+    gold_first: Annotated[int, typer.Option(min=0, max=1, help="Index of the first word in --gold: 0 or 1.")] = 0,
+    hypothesis_first: Annotated[int, typer.Option(min=0, max=1, help="Index of the first word in --hypothesis.")] = 0,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same intervals.")] = 0,
     out: Annotated[Path | None, typer.Option("-o", "--out", help="A folder for findings.json.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON instead of a table.")] = False,
 ) -> None:
     """Word alignments: error rate, precision and recall.
 
-    Two files in Pharaoh's format, with intervals, beside the diagonal and
-    beside random links. Without --text a sentence is as long as its last link.
+    Two files in Pharaoh's format, with intervals; baselines: the diagonal and
+    random links. Without --text a sentence ends with its last link.
 
     Example:  regard judge align --gold gold.txt --hypothesis mine.txt
     """
@@ -49,14 +50,14 @@ def align(
         print_findings(found, [_table(found, f"{hypothesis.name}: {count_of(len(pairs), 'pair')}")], json, out)
         if text is None and not json:
             console(stderr=True).print(
-                "Without --text a sentence is taken to end with its last link in either file: the diagonal and random "
-                "links are drawn for that length.",
+                "Without --text a sentence ends with its last link in either file: the diagonal and random "
+                "links use that length.",
                 soft_wrap=True,
             )
 
 
 def _table(findings: "Sequence[Finding]", title: str) -> Table:
-    """A row a measure, in percent, with its interval and its baselines."""
+    """A row for each metric, in percent, with its interval and baselines."""
     baselines = list(dict.fromkeys(name for one in findings for name in one.baselines))
     table = Table(title=title)
     table.add_column("in %")
@@ -77,8 +78,8 @@ _app.command(cls=PlainFlags)(align)
 
 
 class JudgeCommand(TyperCommand):
-    """`regard judge MODEL` judges a model; a first word that is in `commands` is a command of its own. A folder of such
-    a name is written ./align."""
+    """`regard judge MODEL` judges a model; a first word in `commands` is a subcommand. Write ./align for a folder of
+    that name."""
 
     commands = {"align": typer.main.get_command(_app)}  # noqa: RUF012
 

@@ -1,4 +1,4 @@
-"""A board as a table of the terminal."""
+"""A board as a terminal table."""
 
 from rich.table import Table
 from rich.text import Text

@@ -1,4 +1,4 @@
-"""What was trained, in a terminal: networks over seeds, attention beside what does without."""
+"""Results of training as terminal tables: networks over seeds, attention and its baselines."""
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def accuracy_table(
     title: str, found: "Sequence[Accuracy]", says: Mapping[str, str], column: str, cell: "Callable[[Accuracy], str]"
 ) -> Table:
-    """One line a network; one column more, which differs from data to data."""
+    """One row for each network, with one column that depends on the data set."""
     table = Table(title=title)
     table.add_column("network")
     for name in ("mean ± deviation", "lowest", "highest", column, "epochs", "seconds"):
@@ -48,7 +48,7 @@ def on_validation(one: "Accuracy") -> str:
 
 
 def comparison_tables(found: "TaskComparison") -> list[Table]:
-    """Numbers by measure; and the main number by length of the input, where that was asked."""
+    """Metrics; and the main metric by input length, if available."""
     measures, seeds = found.experiment.measures, len(found.rows[0].results)
     small = ", small setting" if found.experiment.small else ""
     table = Table(title=f"{found.task}: test, {count_of(seeds, 'seed')}{small}")

@@ -1,1 +1,1 @@
-"""A user's own files: one documented form a kind of data, one reader that is told a path (docs/your_data.md)."""
+"""Readers of a user's files: one documented format for each kind of data (docs/your_data.md)."""

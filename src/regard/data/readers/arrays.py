@@ -1,4 +1,4 @@
-"""Arrays of a graph as files and PyG objects give them, checked before anything is indexed by them."""
+"""Arrays of a graph from files and PyG objects, validated before use."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +13,7 @@ from .user_file import existing, wrong
 
 Arrays = Mapping[str, np.ndarray]
 CSR = ("x_data", "x_indices", "x_indptr", "x_shape")
-LARGEST = 2**31  # bytes that a file of arrays may unpack to
+LARGEST = 2**31  # maximum unpacked bytes of a file of arrays
 
 
 def read_npz(path: "str | Path") -> dict[str, np.ndarray]:
@@ -27,11 +27,11 @@ def read_npz(path: "str | Path") -> dict[str, np.ndarray]:
 
 
 def refuse(where: "str | Path", claims: Mapping[str, object]) -> None:
-    """Raise for the first claim that does not hold: False, or the sentence that says what is there instead."""
+    """Raise for the first claim that fails: False, or a sentence that says what was found instead."""
     for claim, held in claims.items():
         if isinstance(held, str) or not held:
             more = f" ({held})" if isinstance(held, str) else ""
-            raise ValueError(f"{where} is not a graph as expected; this does not hold: {claim}{more}.")
+            raise ValueError(f"{where} is not a valid graph; violated: {claim}{more}.")
 
 
 def need(where: "str | Path", found: Arrays, names: tuple[str, ...], form: str) -> None:
@@ -44,7 +44,7 @@ def need(where: "str | Path", found: Arrays, names: tuple[str, ...], form: str) 
 
 
 def within(x: np.ndarray, size: int, name: str = "x") -> "bool | str":
-    """True where x holds whole numbers from 0 to size - 1, else what is wrong and where."""
+    """True if x has integers from 0 to size - 1, else what is wrong and where."""
     if x.dtype.kind not in "iu":
         return f"{name} is {x.dtype}; write {name}.astype('int64')"
     bad = np.argwhere((x < 0) | (x >= size))
@@ -84,9 +84,9 @@ def features(where: "str | Path", found: Arrays, nodes: "int | None", normalise:
         {
             "x_indices, x_indptr and x_shape are whole numbers": whole,
             "x_shape is (nodes, features)": whole and shape.shape == (2,) and int(shape[0]) == count,
-            "x_indptr rises from 0 to the number of entries": rises,
+            "x_indptr is non-decreasing from 0 to the number of entries": rises,
             "x_indices names features": column.ndim == 1 and within(column, int(shape[-1]), "x_indices"),
-            "features rise within a row": column.ndim == 1
+            "x_indices are sorted within a row": column.ndim == 1
             and len(rows) == len(column)
             and bool((np.diff(column)[np.diff(rows) == 0] > 0).all()),
             "x_data is finite": bool(np.isfinite(data).all()),
@@ -120,16 +120,16 @@ def dense(where: "str | Path", x: np.ndarray, nodes: "int | None", name: str = "
 
 
 def finite(x: np.ndarray, name: str) -> "bool | str":
-    """True where x has neither NaN nor infinity, else the first place."""
+    """True if x is finite, else the first entry that is not."""
     bad = np.argwhere(~np.isfinite(x))
     return True if not len(bad) else f"{name}[{', '.join(map(str, bad[0].tolist()))}] is {x[tuple(bad[0])]}"
 
 
 def mask_holds(mask: np.ndarray, count: int, name: str) -> "bool | str":
-    """True where a mask has one entry for each of `count`."""
+    """True if a mask has `count` entries."""
     if mask.shape != (count,):
         return f"{name} is {mask.shape}" + ("; choose one split: mask[:, 0]" if mask.ndim == 2 else "")
-    return mask.dtype.kind == "b" or bool(np.isin(mask, (0, 1)).all()) or f"{name} holds more than 0 and 1"
+    return mask.dtype.kind == "b" or bool(np.isin(mask, (0, 1)).all()) or f"{name} has values other than 0 and 1"
 
 
 def whole_tensor(x: np.ndarray) -> Tensor:
@@ -138,7 +138,7 @@ def whole_tensor(x: np.ndarray) -> Tensor:
 
 
 def as_array(x: Any) -> np.ndarray:
-    """A tensor or an array, dense, as numpy has it."""
+    """A dense tensor or array as numpy array."""
     if isinstance(x, Tensor):
         return (x.to_dense() if x.layout != torch.strided else x).detach().cpu().numpy()
     return np.asarray(x)

@@ -5,14 +5,14 @@ from typing import NamedTuple
 
 
 class ParsedSentence(NamedTuple):
-    """Words, and by word the place of its governor; -1 for the root."""
+    """Words, and for each word the index of its head (governor); -1 for the root."""
 
     words: list[str]
     governors: list[int]
 
 
 def read_conllu(path: Path) -> list[ParsedSentence]:
-    """The sentences of a file; multiword tokens and empty nodes are left out. What is damaged is told by its line."""
+    """The sentences of a file; multiword tokens and empty nodes are skipped. Errors name the line."""
     made: list[ParsedSentence] = []
     words, governors = list[str](), list[int]()
     for number, line in enumerate([*path.read_text(encoding="utf-8").splitlines(), ""], 1):

@@ -16,8 +16,8 @@ def read_eraser(folder: "str | Path") -> LabelledTexts:
     """Documents with classes and rationales, as the ERASER benchmark stores them (DeYoung et al. 2020).
 
     A row of train.jsonl, val.jsonl or test.jsonl has annotation_id, classification and evidences, a list of lists of
-    {"docid", "start_token", "end_token"}; docs/<docid> (or docs/<docid>.txt) has the document, its tokens between
-    blanks. Without any evidence the document is docs/<annotation_id>. A query, where there is one, is not read.
+    {"docid", "start_token", "end_token"}; docs/<docid> (or docs/<docid>.txt) has the document, its tokens separated
+    by blanks. Without evidences the document is docs/<annotation_id>. A query is ignored.
     """
     folder = existing(folder)
     docs, texts, labels = folder / "docs", list[LabelledText](), list[str | None]()
@@ -43,7 +43,9 @@ def read_eraser(folder: "str | Path") -> LabelledTexts:
             for _, start, end in spans:
                 if not 0 <= start < end <= len(words):
                     raise wrong(
-                        path, line, f"tokens {start} to {end} leave the document {name!r}, which has {len(words)}."
+                        path,
+                        line,
+                        f"tokens {start} to {end} are outside of the document {name!r}, which has {len(words)}.",
                     )
                 marks[start:end] = [True] * (end - start)
             if not isinstance(row["classification"], str | int):
@@ -71,8 +73,8 @@ def _spans(path: Path, line: int, row: dict[str, Any]) -> list[tuple[str, int, i
 
 def _document(docs: Path, name: str, path: Path, line: int) -> tuple[str, ...]:
     if Path(name).name != name:
-        raise wrong(path, line, f"docid {name!r} leaves the folder docs/: expected the name of a file in it.")
+        raise wrong(path, line, f"docid {name!r} is outside of docs/: expected the name of a file in it.")
     for one in (docs / name, docs / f"{name}.txt"):
         if one.is_file():
             return tuple(word for text in text_lines(one) for word in text.split())
-    raise wrong(path, line, f"there is no document docs/{name}: put it there, its tokens between blanks.")
+    raise wrong(path, line, f"there is no document docs/{name}: expected its tokens, separated by blanks.")

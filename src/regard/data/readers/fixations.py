@@ -1,4 +1,4 @@
-"""Photographs that people looked at: a folder of images and fixations.csv."""
+"""Eye fixations on photographs: a folder of images and fixations.csv."""
 
 import io
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ LARGEST = 2**25  # bytes of an image
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """A photograph that people looked at. jpeg: the file's bytes; fixations: (count, 2) row and column, an observer."""
+    """A photograph with fixations. jpeg: the file's bytes; fixations: for each observer (count, 2) row and column."""
 
     name: str
     jpeg: bytes
@@ -40,10 +40,10 @@ def read_fixations(folder: "str | Path", side: int = 8) -> list[Scene]:
     """A folder with images and fixations.csv, a row a fixation.
 
     image      the name of a file in the folder, .jpg or .png
-    x, y       the pixel looked at, from the left and from the top, from 0
-    observer   optional: who looked
+    x, y       the fixated pixel, from the left and from the top, from 0
+    observer   optional: id of the observer
 
-    All images have one size, which `side` divides, the side of the patches that are attended to. Pillow opens them.
+    All images have the same size, divisible by `side`, the side of a patch. Pillow opens them.
     """
     folder = existing(folder)
     if not (folder / TABLE).is_file():
@@ -66,7 +66,7 @@ def read_fixations(folder: "str | Path", side: int = 8) -> list[Scene]:
         rows, columns = sizes[name]
         if column >= columns or down >= rows:
             raise wrong(
-                path, line, f"({row['x']}, {row['y']}) lies outside of {name}, which is {_said(sizes[name])} pixels."
+                path, line, f"({row['x']}, {row['y']}) is outside of {name}, which is {_said(sizes[name])} pixels."
             )
         found.setdefault(name, {}).setdefault(str(row.get("observer") or ""), []).append((down, column))
     return [
@@ -76,7 +76,7 @@ def read_fixations(folder: "str | Path", side: int = 8) -> list[Scene]:
 
 
 def _size(folder: Path, name: str, path: Path, line: int, side: int) -> tuple[int, int]:
-    """(rows, columns) of an image, by its head alone."""
+    """(rows, columns) of an image, from its header."""
     from PIL import Image
 
     if not name or Path(name).name != name or not (folder / name).is_file():
@@ -92,7 +92,7 @@ def _size(folder: Path, name: str, path: Path, line: int, side: int) -> tuple[in
         raise wrong(
             path,
             line,
-            f"{name} is {_said((rows, columns))} pixels: expected sides that {side} divides, and at most 4 MP.",
+            f"{name} is {_said((rows, columns))} pixels: expected sides divisible by {side}, and at most 4 MP.",
         )
     return rows, columns
 

@@ -1,4 +1,4 @@
-"""One graph whose nodes have classes: an .npz file, or a PyG Data."""
+"""Node classification on one graph: an .npz file, or a PyG Data."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -12,18 +12,18 @@ from .arrays import CSR, Arrays, as_array, edges_hold, features, mask_holds, nee
 from .splits import PARTS, drawn_parts
 from .user_file import content_hash
 
-FORM = "x (N, F), edge_index (2, E), y (N,) and, where there is a split, train_mask, val_mask, test_mask (N,)"
+FORM = "x (N, F), edge_index (2, E), y (N,) and optionally train_mask, val_mask, test_mask (N,)"
 MASKS = tuple(f"{part}_mask" for part in PARTS)
 
 
 def read_graph(source: "str | Path | Any", split: int = 0, normalise: bool = False) -> NodeTask:
-    """A graph whose nodes have classes: the path of an .npz file, or a torch_geometric Data itself.
+    """Reads a node classification task from the path of an .npz file, or from a torch_geometric Data.
 
     x           (N, F) numbers; or a sparse matrix in CSR form: x_data, x_indices, x_indptr, x_shape
-    edge_index  (2, E) whole numbers from 0, sources then targets; an edge both ways stands there twice
-    y           (N,) the class of each node from 0, -1 where nobody knows it
-    train_mask, val_mask, test_mask   (N,) optional, all or none; else 70, 15 and 15 % of the nodes with a class, each
-                class alike, drawn by the seed `split`
+    edge_index  (2, E) whole numbers from 0, sources then targets; undirected edges in both directions
+    y           (N,) the class of each node from 0, -1 if unknown
+    train_mask, val_mask, test_mask   (N,) optional, all or none; else a stratified random split of 70, 15 and 15 %
+                of the labelled nodes, with the seed `split`
     normalise   divides each row of a sparse x by its sum
     """
     if not isinstance(source, str | Path):
@@ -34,7 +34,7 @@ def read_graph(source: "str | Path | Any", split: int = 0, normalise: bool = Fal
 
 
 def node_task(found: Arrays, where: "str | Path", name: str, split: int = 0, normalise: bool = False) -> NodeTask:
-    """A task from arrays under the names that `read_graph` lists, once they are known to fit together."""
+    """A task from the arrays that `read_graph` lists, after validation."""
     need(where, found, ("edge_index", "y"), FORM)
     if "x" not in found:
         need(where, found, CSR, f"{FORM}; x may be sparse, {', '.join(CSR)}")
@@ -45,7 +45,7 @@ def node_task(found: Arrays, where: "str | Path", name: str, split: int = 0, nor
         where,
         {
             "y is a class a node, (N,)": shaped or f"y is {y.shape}" + "; write y[:, 0]" * (y.ndim == 2),
-            "y holds whole numbers from 0, or -1 for a node without a class": shaped and _classes(y),
+            "y has integers from 0, or -1 for a node without a class": shaped and _classes(y),
             f"x has shape ({nodes}, features)": "x" not in found
             or found["x"].shape[:1] == (nodes,)
             or f"it is {found['x'].shape}, and y is {y.shape}",
@@ -92,7 +92,7 @@ def _masks(found: Arrays, where: "str | Path", y: np.ndarray, split: int) -> lis
 
 
 def _first(held: Any) -> "bool | str":
-    """The first that does not hold, else True."""
+    """The first failed claim, else True."""
     return next((one for one in held if one is not True), True)
 
 

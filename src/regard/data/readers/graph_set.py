@@ -1,4 +1,4 @@
-"""Graphs with a class each: an .npz file, a folder in TU's form, or a list of PyG Data."""
+"""Graph classification: an .npz file, a folder in TU format, or a list of PyG Data."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,24 +15,21 @@ from .arrays import Arrays, as_array, dense, edges_hold, mask_holds, need, read_
 from .splits import PARTS, drawn_parts
 from .tu_folder import read_tu_folder
 
-FORM = (
-    "x (N, F), ptr (G + 1,), edge_index (2, E), y (G,) and, where there is a split, train_mask, val_mask, "
-    "test_mask (G,)"
-)
+FORM = "x (N, F), ptr (G + 1,), edge_index (2, E), y (G,) and optionally train_mask, val_mask, test_mask (G,)"
 MASKS = tuple(f"{part}_mask" for part in PARTS)
 FOLDS = 10
 
 
 def read_graphs(source: "str | Path | Sequence[Any]", fold: int = 0) -> Task:
-    """Graphs with a class each: the path of an .npz file or of a TU folder, or a list of torch_geometric Data.
+    """Reads a graph classification task from an .npz file, a TU folder, or a list of torch_geometric Data.
 
-    x           (N, F) numbers, of the nodes of all graphs, one graph after the other
+    x           (N, F) node features, concatenated over graphs
     ptr         (G + 1,) graph i has the nodes ptr[i] to ptr[i + 1] - 1
-    edge_index  (2, E) whole numbers, places in x, sources then targets
+    edge_index  (2, E) integers, row indices of x, sources then targets
     y           (G,) the class of each graph from 0
-    node_mask   (N,) optional: 1 for the nodes that are the reason for the class
-    train_mask, val_mask, test_mask   (G,) optional, all or none; else ten folds are drawn, each class alike: `fold` is
-                judged on, the next one chosen by, the rest learned from
+    node_mask   (N,) optional: 1 for the nodes that determine the class (ground truth)
+    train_mask, val_mask, test_mask   (G,) optional, all or none; else ten stratified random folds: `fold` is the
+                test part, the next one validation, the rest training
 
     A TU folder has NAME_A.txt, NAME_graph_indicator.txt, NAME_graph_labels.txt and NAME_node_labels.txt or
     NAME_node_attributes.txt.
@@ -45,7 +42,7 @@ def read_graphs(source: "str | Path | Sequence[Any]", fold: int = 0) -> Task:
 
 
 def graph_task(found: Arrays, where: "str | Path", name: str, fold: int = 0) -> Task:
-    """A task from arrays under the names that `read_graphs` lists, once they are known to fit together."""
+    """A task from the arrays that `read_graphs` lists, after validation."""
     graphs = graph_examples(found, where)
     y = found["y"]
     parts = _parts(found, where, y, fold)
@@ -54,15 +51,15 @@ def graph_task(found: Arrays, where: "str | Path", name: str, fold: int = 0) -> 
 
 
 def graph_examples(found: Arrays, where: "str | Path") -> list[Example]:
-    """Every graph of the arrays, in their order."""
+    """The graphs of the arrays, in order."""
     need(where, found, ("x", "ptr", "edge_index", "y"), FORM)
     ptr, y, nodes = found["ptr"], found["y"], len(found["x"])
     refuse(
         where,
         {
             "y is a class a graph, (G,)": (y.ndim == 1 and len(y) > 0) or f"y is {y.shape}",
-            "y holds whole numbers from 0": within(y, max(len(y), 2), "y"),
-            "ptr rises from 0 to the number of nodes": ptr.dtype.kind in "iu"
+            "y has integers from 0": within(y, max(len(y), 2), "y"),
+            "ptr is non-decreasing from 0 to the number of nodes": ptr.dtype.kind in "iu"
             and ptr.shape == (len(y) + 1,)
             and ptr[0] == 0
             and int(ptr[-1]) == nodes
@@ -84,18 +81,18 @@ def graph_examples(found: Arrays, where: "str | Path") -> list[Example]:
 
 
 def folds(y: np.ndarray, seed: int = 0, count: int = FOLDS) -> np.ndarray:
-    """(G,): one of `count` folds for each graph, each class alike, drawn by a seed."""
+    """(G,): stratified random folds, from a seed."""
     draw, fold = np.random.default_rng(seed), np.zeros(len(y), dtype=np.int64)
     start = 0
     for label in np.unique(y):
         members = draw.permutation(np.flatnonzero(y == label))
         fold[members] = (start + np.arange(len(members))) % count
-        start += len(members)  # so that small classes do not all begin with the first fold
+        start += len(members)  # rotate, so that small classes do not all start in the first fold
     return fold
 
 
 def parts_of_folds(of: np.ndarray, fold: int) -> np.ndarray:
-    """(G,): 2 for the fold that is judged on, 1 for the next one, 0 for the rest."""
+    """(G,): 2 for the test fold, 1 for the next one (validation), 0 for the rest."""
     if not 0 <= fold < FOLDS:
         raise ValueError(f"fold={fold}: expected 0 to {FOLDS - 1}.")
     return np.where(of == fold, 2, np.where(of == (fold + 1) % FOLDS, 1, 0))
@@ -119,28 +116,28 @@ def _parts(found: Arrays, where: "str | Path", y: np.ndarray, fold: int) -> list
 
 
 def check_graphs(where: "str | Path", ptr: np.ndarray, edges: np.ndarray, graphs: int, nodes: int) -> None:
-    """Every edge stays within one graph."""
+    """Check that every edge is within one graph."""
     good = len(ptr) == graphs + 1 and ptr[0] == 0 and ptr[-1] == nodes and (np.diff(ptr) > 0).all()
     good = (
         good and edges.ndim == 2 and len(edges) == 2 and (not edges.size or (edges.min() >= 0 and edges.max() < nodes))
     )
     if not good:
-        raise ValueError(f"{where} is not a set of graphs as expected: nodes or edges leave their graph.")
+        raise ValueError(f"{where} is not a valid set of graphs: nodes or edges are outside of their graph.")
     if not edges.size:
-        raise ValueError(f"{where} is not a set of graphs as expected: edge_index is empty, no graph has an edge.")
+        raise ValueError(f"{where} is not a valid set of graphs: edge_index is empty, no graph has an edge.")
     graph = np.searchsorted(ptr, edges, side="right") - 1
     across = np.flatnonzero(graph[0] != graph[1])
     if len(across):
         at = int(across[0])
         ends = [f"node {edges[side, at]} of graph {graph[side, at]}" for side in (0, 1)]
         raise ValueError(
-            f"{where} is not a set of graphs as expected: edge_index[:, {at}] joins {' and '.join(ends)}; the nodes of "
-            "an edge are of one graph."
+            f"{where} is not a valid set of graphs: edge_index[:, {at}] joins {' and '.join(ends)}; an edge must "
+            "be within one graph."
         )
 
 
 def split_edges(ptr: np.ndarray, edges: np.ndarray) -> list[Tensor]:
-    """The edges of each graph, (2, E), its nodes counted from 0."""
+    """The edges of each graph, (2, E), with nodes counted from 0."""
     graph = np.searchsorted(ptr, edges[1], side="right") - 1
     order = np.argsort(graph, kind="stable")
     cuts = np.searchsorted(graph[order], np.arange(len(ptr)))
@@ -153,7 +150,7 @@ def one_hot(tags: np.ndarray, count: int) -> np.ndarray:
 
 
 def set_arrays(graphs: Sequence[Any]) -> dict[str, np.ndarray]:
-    """The arrays of a list of torch_geometric Data, laid end to end."""
+    """The concatenated arrays of a list of torch_geometric Data."""
     some = list(graphs)
     for place, one in enumerate(some):
         for name in ("x", "edge_index", "y"):

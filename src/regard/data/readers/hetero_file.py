@@ -1,4 +1,4 @@
-"""A graph of several types of nodes and edges: an .npz file with keys by type, or a PyG HeteroData."""
+"""Heterogeneous graphs: an .npz file with keys by type, or a PyG HeteroData."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,28 +13,30 @@ from .arrays import CSR, Arrays, as_array, dense, edges_hold, features, need, re
 from .graph_file import MASKS, node_task
 
 FORM = (
-    "x/TYPE (N, F) or num_nodes/TYPE, edge_index/SOURCE/RELATION/TARGET (2, E), y/TYPE (N,) and, where there is a "
-    "split, train_mask/TYPE, val_mask/TYPE, test_mask/TYPE"
+    "x/TYPE (N, F) or num_nodes/TYPE, edge_index/SOURCE/RELATION/TARGET (2, E), y/TYPE (N,) and "
+    "optionally train_mask/TYPE, val_mask/TYPE, test_mask/TYPE"
 )
 
 
 def read_hetero_graph(
     source: "str | Path | Any", target: str = "", metapaths: Sequence[str] = (), split: int = 0
 ) -> TypedTask:
-    """A graph of several types: the path of an .npz file, or a torch_geometric HeteroData itself.
+    """Reads a heterogeneous graph from the path of an .npz file, or from a torch_geometric HeteroData.
 
     x/paper                          (N, F) numbers: the features of the papers; sparse: x_data/paper, x_indices/paper,
                                      x_indptr/paper, x_shape/paper (CSR)
-    num_nodes/author                 instead of x/author: how many there are; each is known by its number alone
+    num_nodes/author                 instead of x/author: the number of nodes, for one-hot features
     edge_index/paper/by/author       (2, E) whole numbers: papers, then authors, each counted from 0
-    y/paper                          (N,) the class of each paper from 0, -1 where nobody knows it
-    train_mask/paper, val_mask/..., test_mask/...   (N,) optional, all or none; else drawn by the seed `split`
-    metapath/PAP                     optional: the words of a meta-path, ["paper", "by", "author", "wrote", "paper"]
+    y/paper                          (N,) the class of each paper from 0, -1 if unknown
+    train_mask/paper, val_mask/..., test_mask/...   (N,) optional, all or none; else a random split with the seed
+                                                    `split`
+    metapath/PAP                     optional: the types and relations of a meta-path, ["paper", "by", "author",
+                                     "wrote", "paper"]
 
-    target      the type with classes, where several have some
+    target      the node type to classify, if several have classes
     metapaths   more meta-paths, each "paper/by/author/wrote/paper", of any length, from the target type to itself
 
-    A relation that has none in the other direction gets one, "rev_" before its name, so that each type is reached.
+    Relations without a reverse get one, prefixed with "rev_", so that every type receives messages.
     """
     if isinstance(source, str | Path):
         return typed_task(read_npz(source), source, Path(source).name, target, metapaths, split)
@@ -49,7 +51,7 @@ def typed_task(
     metapaths: Sequence[str] = (),
     split: int = 0,
 ) -> TypedTask:
-    """A task from arrays under the keys that `read_hetero_graph` lists, once they are known to fit together."""
+    """A task from the arrays that `read_hetero_graph` lists, after validation."""
     target = _target(found, where, target)
     edges = {_edge_type(where, key): x for key, x in found.items() if key.startswith("edge_index/")}
     if not edges:
@@ -78,7 +80,7 @@ def _target(found: Arrays, where: "str | Path", target: str) -> str:
     if target or len(there) != 1:
         has = ", ".join(there) or "none"
         raise ValueError(
-            f"{where}: target={target!r} names the type of nodes that have classes, y/TYPE; types with y: {has}. "
+            f"{where}: target={target!r} must name the node type with classes, y/TYPE; types with y: {has}. "
             f"Expected {FORM}."
         )
     return there[0]
@@ -92,7 +94,7 @@ def _edge_type(where: "str | Path", key: str) -> EdgeType:
 
 
 def _sizes(found: Arrays, where: "str | Path", edges: Mapping[EdgeType, Any]) -> dict[str, int]:
-    """How many nodes of each type, in the order of the file."""
+    """Number of nodes of each type, in the order of the file."""
     size: dict[str, int] = {}
     for key, x in found.items():
         what, _, kind = key.partition("/")
@@ -108,8 +110,8 @@ def _sizes(found: Arrays, where: "str | Path", edges: Mapping[EdgeType, Any]) ->
         for kind in (source, target):
             if kind not in size:
                 raise ValueError(
-                    f"{where}: edge_index/{source}/{relation}/{target} speaks of {kind!r}, of which there is neither "
-                    f"x/{kind} nor num_nodes/{kind}. Expected {FORM}."
+                    f"{where}: edge_index/{source}/{relation}/{target} has the node type {kind!r}, but no "
+                    f"x/{kind} or num_nodes/{kind} is there. Expected {FORM}."
                 )
     return size
 
@@ -124,7 +126,7 @@ def _features(found: Arrays, where: "str | Path", kind: str, count: int) -> Tens
 
 
 def one_hot_numbers(nodes: int) -> Tensor:
-    """(nodes, nodes) torch.sparse: nodes that are known by their number alone."""
+    """(nodes, nodes) torch.sparse: one-hot node ids as features."""
     place = torch.arange(nodes).expand(2, -1)
     return torch.sparse_coo_tensor(place, torch.ones(nodes), (nodes, nodes), is_coalesced=True, check_invariants=False)
 
@@ -151,7 +153,7 @@ def _walk(where: "str | Path", name: str, words: Sequence[str]) -> MetaPath:
     """["paper", "by", "author", "wrote", "paper"] -> two edge types."""
     if len(words) < 3 or len(words) % 2 == 0:
         raise ValueError(
-            f"{where}: the meta-path {name!r} has {len(words)} words, expected types and relations in turn: "
+            f"{where}: the meta-path {name!r} has {len(words)} words, expected alternating types and relations: "
             "paper/by/author/wrote/paper."
         )
     return tuple((words[at], words[at + 1], words[at + 2]) for at in range(0, len(words) - 2, 2))
@@ -161,7 +163,7 @@ def _check_path(where: "str | Path", name: str, walk: MetaPath, edges: Mapping[E
     there = ", ".join("/".join(kind) for kind in edges)
     for kind in walk:
         if kind not in edges:
-            raise ValueError(f"{where}: the meta-path {name!r} takes {'/'.join(kind)}, which is not there: {there}.")
+            raise ValueError(f"{where}: the meta-path {name!r} uses {'/'.join(kind)}, which does not exist: {there}.")
     if walk[0][0] != target or walk[-1][2] != target:
         raise ValueError(
             f"{where}: the meta-path {name!r} leads from {walk[0][0]} to {walk[-1][2]}, expected {target}."

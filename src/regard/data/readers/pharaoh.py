@@ -25,7 +25,7 @@ def read_links(line: str, first: int = 0) -> list[tuple[Link, str]]:
 def read_alignment(path: "str | Path", first: int = 0) -> list[list[tuple[Link, str]]]:
     """The links of each line of a file: i-j sure, ipj (or i?j) possible; an empty line is a pair without links.
 
-    first   how words are counted in the file, from 0 or from 1
+    first   index of the first word in the file, 0 or 1
     """
     found = []
     for at, line in enumerate(text_lines(path), 1):
@@ -37,11 +37,13 @@ def read_alignment(path: "str | Path", first: int = 0) -> list[list[tuple[Link, 
 
 
 def _counted(first: int) -> str:
-    return f"Words are counted from {first} here; else say --gold-first {1 - first} or --hypothesis-first {1 - first}."
+    return (
+        f"Words are counted from {first} here; else write --gold-first {1 - first} or --hypothesis-first {1 - first}."
+    )
 
 
 def read_pairs(path: "str | Path") -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
-    """Sentence pairs, "a small house ||| ein kleines Haus": words between blanks, both sides."""
+    """Sentence pairs, "a small house ||| ein kleines Haus": words separated by blanks."""
     found = []
     for at, line in enumerate(text_lines(path), 1):
         sides = line.split(BETWEEN)
@@ -52,9 +54,9 @@ def read_pairs(path: "str | Path") -> list[tuple[tuple[str, ...], tuple[str, ...
 
 
 def read_alignments(gold: "str | Path", text: "str | Path | None" = None, first: int = 0) -> list[AlignedPair]:
-    """Sentence pairs with the links that people drew: gold links, and the sentences of `text` where it is given.
+    """Sentence pairs with gold word alignments, and the sentences of `text` if given.
 
-    Without `text` a sentence is as long as its last link says, and its words are numbers.
+    Without `text` the length of a sentence follows from its last link, and its words are numbers.
     """
     links = read_alignment(gold, first)
     if text is None:
@@ -83,8 +85,8 @@ def aligned_as(
     first: int = 0,
     hypothesis_first: int = 0,
 ) -> tuple[list[frozenset[Link]], list[AlignedPair]]:
-    """Links of a hypothesis and the gold pairs that they are judged on. Without `text`, a sentence is as long as the
-    last link of either file says. first, hypothesis_first: how words are counted in the two files, from 0 or from 1."""
+    """Links of a hypothesis and their gold pairs. Without `text`, a sentence ends with its last link in either file.
+    first, hypothesis_first: index of the first word in the two files, 0 or 1."""
     said = read_alignment(hypothesis, hypothesis_first)
     pairs = read_alignments(gold, text, first)
     _as_many(hypothesis, len(said), gold, len(pairs))
@@ -117,6 +119,6 @@ def _sized(links: list[tuple[Link, str]], source: int, target: int) -> AlignedPa
 def _as_many(one: "str | Path", lines: int, other: "str | Path", others: int) -> None:
     if lines != others:
         raise ValueError(
-            f"{one} has {lines} lines and {other} has {others}: expected as many, line i of both about the same pair "
+            f"{one} has {lines} lines and {other} has {others}: expected as many, line i of both for the same pair "
             "(a pair without links is an empty line)."
         )

@@ -1,4 +1,4 @@
-"""Reading times: a .csv with a row a word."""
+"""Reading times: a .csv with a row for each word."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,21 +13,21 @@ NEEDS = ("sentence", "word", "time")
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """A sentence as it was read. share (n,): of the sentence's reading time, each word's; sum 1, mean over readers."""
+    """A sentence with reading times. share (n,): each word's share of the total time; sums to 1, mean over readers."""
 
     words: tuple[str, ...]
     share: np.ndarray
 
 
 def read_reading_times(path: "str | Path") -> list[Reading]:
-    """Sentences with reading times of a .csv, .tsv or .jsonl: a row a word, in the order in which they stand.
+    """Sentences with reading times of a .csv, .tsv or .jsonl: a row for each word, in text order.
 
-    sentence   its number or name; rows of a sentence follow one another
+    sentence   its number or name; rows of a sentence are consecutive
     word       one word, without a blank
-    time       how long it was looked at, in any unit, 0 where it was skipped
-    reader     optional: who read; then every reader has a row for each word of a sentence
+    time       reading time in any unit, 0 if skipped
+    reader     optional: id of the reader; every reader then has a row for each word of a sentence
 
-    Times are divided by the sum of the sentence, of each reader; a reader's sentence without any time is left out.
+    Times are normalised by sentence and reader; sentences that a reader skipped entirely are left out.
     """
     read: dict[str, dict[str, tuple[list[str], list[float], int]]] = {}
     before = ("", "")
@@ -43,7 +43,7 @@ def read_reading_times(path: "str | Path") -> list[Reading]:
             raise wrong(
                 path,
                 line,
-                f"sentence {sentence!r}{who} began on line {by_reader[reader][2]}: its rows follow one another.",
+                f"sentence {sentence!r}{who} began on line {by_reader[reader][2]}: its rows must be consecutive.",
             )
         before = sentence, reader
         words, times, _ = by_reader.setdefault(reader, ([], [], line))
@@ -58,11 +58,11 @@ def _mean(path: "str | Path", sentence: str, by_reader: dict[str, tuple[list[str
     for reader, (theirs, times, line) in by_reader.items():
         if theirs != words:
             raise wrong(
-                path, line, f"reader {reader!r} read other words in sentence {sentence!r} than the reader before."
+                path, line, f"reader {reader!r} has different words in sentence {sentence!r} than the previous reader."
             )
         if sum(times) > 0:
             shares.append(np.array(times) / sum(times))
     if not shares:
         line = next(iter(by_reader.values()))[2]
-        raise wrong(path, line, f"nobody looked at any word of sentence {sentence!r}: times of 0 alone; delete it.")
+        raise wrong(path, line, f"all times of sentence {sentence!r} are 0; delete it.")
     return Reading(tuple(words), np.mean(shares, axis=0))

@@ -1,4 +1,4 @@
-"""Rows of a table: .csv, .tsv and .jsonl, each with the line on which it begins."""
+"""Rows of a table: .csv, .tsv and .jsonl, with line numbers."""
 
 import csv
 import json
@@ -14,22 +14,22 @@ ENDINGS = (".csv", ".tsv", ".jsonl")
 
 
 def read_rows(path: "str | Path", needs: Sequence[str]) -> list[Row]:
-    """(line, row) of a .csv (commas, texts with commas in double quotes), a .tsv (tabs, quotes are letters) or a .jsonl
-    (an object a line); also packed (.gz). Names of columns in lower case; each row has the columns in `needs`."""
+    """(line, row) of a .csv (commas, double quotes), a .tsv (tabs, no quoting) or a .jsonl (an object a line); also
+    gzipped. Column names in lower case; each row has the columns in `needs`."""
     kind = ending(path)
     if kind not in ENDINGS:
         raise wrong(path, None, f"expected a file that ends in {', '.join(ENDINGS)} (or one of these and .gz).")
     lines = text_lines(path)
     if len(lines) > MOST + 1:
-        raise wrong(path, MOST + 1, f"there are more than {MOST:,} lines: give fewer rows.")
+        raise wrong(path, MOST + 1, f"there are more than {MOST:,} lines, the maximum.")
     found = list(_objects(path, lines, needs) if kind == ".jsonl" else _table(path, lines, kind, needs))
     if not found:
-        raise wrong(path, None, "there is a line with the names of the columns, and no row under it.")
+        raise wrong(path, None, "there is a header, but no row.")
     return found
 
 
 def has_columns(path: "str | Path", names: Sequence[str]) -> bool:
-    """Whether the first row of a table has these columns; False of what is no table."""
+    """Whether the first row of a table has these columns; False for other files."""
     kind = ending(path)
     if kind not in ENDINGS:
         return False
@@ -57,15 +57,15 @@ def _table(path: "str | Path", lines: list[str], kind: str, needs: Sequence[str]
             if not names:
                 names = _header(path, line, fields, kind, needs)
             elif len(fields) != len(names):
-                quotes = "; a text with a comma in it stands in double quotes" if kind == ".csv" else ""
+                quotes = "; quote a text with a comma in double quotes" if kind == ".csv" else ""
                 raise wrong(
-                    path, line, f"{len(fields)} fields, and line 1 names {len(names)} ({', '.join(names)}){quotes}."
+                    path, line, f"{len(fields)} fields, but the header has {len(names)} ({', '.join(names)}){quotes}."
                 )
             else:
                 yield line, dict(zip(names, fields, strict=True))
     except csv.Error as problem:
         raise wrong(
-            path, begins, f"this is no CSV ({problem}): close each double quote, and write one within a text twice."
+            path, begins, f"invalid CSV ({problem}): close each double quote, and double those within a text."
         ) from problem
 
 
@@ -75,7 +75,7 @@ def _header(path: "str | Path", line: int, fields: list[str], kind: str, needs: 
     between = "," if kind == ".csv" else "<tab>"
     other = next((mark for mark in ";\t" if kind == ".csv" and mark in fields[0]), "")
     if missing and other:
-        raise wrong(path, line, f"columns of a .csv are parted by commas, not {other!r}: save it with commas.")
+        raise wrong(path, line, f"columns of a .csv are separated by commas, not {other!r}: save it with commas.")
     if missing:
         raise wrong(
             path,
@@ -85,7 +85,7 @@ def _header(path: "str | Path", line: int, fields: list[str], kind: str, needs: 
         )
     twice = [name for place, name in enumerate(names) if name in names[:place]]
     if twice:
-        raise wrong(path, line, f"the column {twice[0]!r} stands twice; rename one of them.")
+        raise wrong(path, line, f"the column {twice[0]!r} occurs twice; rename one of them.")
     return names
 
 
@@ -98,7 +98,7 @@ def _objects(path: "str | Path", lines: list[str], needs: Sequence[str]) -> Iter
             row = json.loads(text)
         except (ValueError, RecursionError) as problem:
             why = f"{problem.msg}, column {problem.colno}" if isinstance(problem, json.JSONDecodeError) else problem
-            raise wrong(path, line, f"this is no JSON ({why}): expected one object a line, {example}.") from None
+            raise wrong(path, line, f"invalid JSON ({why}): expected one object a line, {example}.") from None
         if not isinstance(row, dict):
             raise wrong(path, line, f"expected one object a line, {example}; this is a {type(row).__name__}.")
         row = {name.strip().lower(): value for name, value in row.items()}

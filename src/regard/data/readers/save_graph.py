@@ -1,4 +1,4 @@
-"""Write a PyG object in the form that is read back, an .npz file without pickles."""
+"""Write a PyG object as an .npz file without pickles, for the readers of graphs."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,8 +16,8 @@ def save_graph(data: "Any | Sequence[Any]", path: "str | Path") -> Path:
 
         save_graph(data, "mine.npz")     then     regard train gat --data mine.npz
 
-    A Data is one graph whose nodes have classes, a list of Data graphs with a class each. It is checked before it is
-    written, and nothing in the file is code. Needs no torch_geometric to be read.
+    A Data is a node classification task, a list of Data a graph classification task. The data are validated before
+    writing; the file contains no code and is read without torch_geometric.
     """
     path = Path(path)
     if path.suffix != ".npz":

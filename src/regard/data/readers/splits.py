@@ -1,4 +1,4 @@
-"""Which instances are learned from, chosen by and judged on: by a column of the file, or drawn by a seed."""
+"""Splits into training, validation and test parts: by a column of the file, or random from a seed."""
 
 from collections.abc import Hashable, Sequence
 
@@ -14,16 +14,16 @@ NAMES = {
     "dev": 1,
     "test": 2,
 }
-SHARES = (0.70, 0.85)  # train ends, val ends
+SHARES = (0.70, 0.85)  # cumulative: end of train, end of val
 
 
 def drawn_parts(strata: Sequence[Hashable], seed: int = 0, groups: "Sequence[Hashable] | None" = None) -> list[int]:
-    """0 to train (70 %), 1 to choose (15 %) or 2 to judge (15 %), for each instance; the same for the same seed.
+    """A stratified random split: 0 train (70 %), 1 val (15 %) or 2 test (15 %) for each instance; seeded.
 
-    strata   classes: each part has about the same share of each
-    groups   instances of one group (the same text twice) share a part
+    strata   classes: their shares are about the same in each part
+    groups   instances of one group (duplicates) share a part
 
-    Each part has an instance where there are three groups; a class with one instance is learned from.
+    No part is empty if there are three groups; a class with a single instance is in train.
     """
     first: dict[Hashable, int] = {}
     for place, group in enumerate(range(len(strata)) if groups is None else groups):
@@ -46,7 +46,7 @@ def drawn_parts(strata: Sequence[Hashable], seed: int = 0, groups: "Sequence[Has
 
 
 def completed(parts: Sequence[int], strata: Sequence[Hashable], seed: int = 0) -> list[int]:
-    """Named parts; where the file names none to choose by, about a sixth of `train` is drawn for that."""
+    """Given parts; without a val part, about a sixth of `train` is sampled for it."""
     made = list(parts)
     if 1 not in made:
         train = [place for place, part in enumerate(made) if part == 0]

@@ -1,4 +1,4 @@
-"""Labelled texts: .csv, .tsv, .jsonl, or a folder in ERASER's form; with the words that people called the reason."""
+"""Labelled texts: .csv, .tsv, .jsonl, or a folder in ERASER format; with human rationales."""
 
 import json
 from collections.abc import Hashable, Sequence
@@ -16,13 +16,13 @@ from .user_file import ending, existing, wrong
 
 
 def read_texts(path: "str | Path") -> LabelledTexts:
-    """Labelled texts of a .csv, .tsv or .jsonl file (also .gz), or of a folder in ERASER's form.
+    """Labelled texts of a .csv, .tsv or .jsonl file (also .gz), or of a folder in ERASER format.
 
-    text       words with blanks between them; in .jsonl also tokens, a list of them
-    label      the class, a name or a number; may be left out where texts are only judged
-    rationale  optional: [[start, end], ...] in words from 0, the end not in it, or 0 and 1 for each word
+    text       words separated by blanks; in .jsonl also tokens, a list of words
+    label      the class, a name or a number; optional if texts are only judged
+    rationale  optional: [[start, end], ...] in words from 0, end exclusive, or 0 and 1 for each word
     split      optional: train, val or test
-    id         optional: what the text is called
+    id         optional: an id of the text
 
     In a folder: train.jsonl, val.jsonl, test.jsonl with classification and evidences, and docs/ (`read_eraser`).
     """
@@ -31,7 +31,7 @@ def read_texts(path: "str | Path") -> LabelledTexts:
         return read_eraser(path)
     if ending(path) not in ENDINGS:
         raise wrong(
-            path, None, f"expected texts in a file that ends in {', '.join(ENDINGS)}, or a folder in ERASER's form."
+            path, None, f"expected texts in a file that ends in {', '.join(ENDINGS)}, or a folder in ERASER format."
         )
     needs = () if ending(path) == ".jsonl" else ("text",)
     found = read_rows(path, needs)
@@ -45,8 +45,8 @@ def read_texts(path: "str | Path") -> LabelledTexts:
 
 
 def read_judged(path: "str | Path") -> LabelledTexts:
-    """What a classifier of texts is judged on, by the columns of the file: labelled texts, or sentences with reading
-    times (`read_reading_times`)."""
+    """Texts for judging a classifier, by the columns of the file: labelled texts, or sentences with reading times
+    (`read_reading_times`)."""
     path = existing(path)
     if path.is_dir() or not has_columns(path, READING):
         return read_texts(path)
@@ -58,10 +58,10 @@ def read_judged(path: "str | Path") -> LabelledTexts:
 
 
 def read_marks(given: Any, count: int, path: "str | Path", line: int) -> tuple[bool, ...]:
-    """One for each of `count` words, from spans [start, end) of words, or from 0 and 1 for each word."""
+    """A bool for each of `count` words, from spans [start, end) of words, or from 0 and 1 for each word."""
     if isinstance(given, list) and len(given) == count and all(type(x) in (int, bool) and x in (0, 1) for x in given):
         return tuple(bool(x) for x in given)
-    expected = "a rationale is [[start, end], ...] in words from 0, the end not in it, or 0 and 1 for each word"
+    expected = "a rationale is [[start, end], ...] in words from 0, end exclusive, or 0 and 1 for each word"
     marks = [False] * count
     for span in given if isinstance(given, list) else [given]:
         if not (isinstance(span, list) and len(span) == 2 and all(type(x) is int for x in span)):
@@ -70,7 +70,7 @@ def read_marks(given: Any, count: int, path: "str | Path", line: int) -> tuple[b
             raise wrong(path, line, f"{expected}; this is {json.dumps(span)[:60]}.")
         start, end = span
         if not 0 <= start < end <= count:
-            raise wrong(path, line, f"the span [{start}, {end}) leaves the text of {count} words: {expected}.")
+            raise wrong(path, line, f"the span [{start}, {end}) is outside of the text of {count} words: {expected}.")
         marks[start:end] = [True] * (end - start)
     return tuple(marks)
 
@@ -117,19 +117,19 @@ def _label(path: "str | Path", line: int, row: dict[str, Any]) -> str | None:
 
 
 def _same(path: "str | Path", rows: Sequence[Row], values: Sequence[Hashable], name: str, expected: str) -> None:
-    """All or none has it."""
+    """All rows or none must have the field."""
     if any(values) and not all(values):
         line = next(line for (line, _), value in zip(rows, values, strict=True) if not value)
-        raise wrong(path, line, f"{name} is missing, and other rows have it: expected {expected} in each row.")
+        raise wrong(path, line, f"{name} is missing, but other rows have it: expected {expected} in each row.")
 
 
 def _line(path: "str | Path", place: int) -> int | None:
-    """The line on which the text at a place begins; None of a folder, which has several files."""
+    """The line of a text in the file; None for a folder."""
     return None if Path(path).is_dir() else read_rows(path, ())[place][0]
 
 
 def labelled(path: "str | Path", texts: LabelledTexts) -> LabelledTexts:
-    """The same, once every text has a label, of two classes at least: what learning needs."""
+    """The texts, after checking that all have labels, of at least two classes, as training needs."""
     bare = [one.name for one in texts.texts if one.label is None]
     if len(bare) == len(texts.texts):
         raise wrong(path, None, "no text has a label: name the column of the classes 'label'.")
@@ -145,12 +145,12 @@ def labelled(path: "str | Path", texts: LabelledTexts) -> LabelledTexts:
         raise wrong(
             path,
             None,
-            f"{len(there)} classes for {len(texts.texts)} texts: label is a class, not a number to predict or a name.",
+            f"{len(there)} classes for {len(texts.texts)} texts: label must be a class, not a number or an id.",
         )
     if len(there) < 2 or len(texts.texts) < 3:
         raise wrong(
             path,
             None,
-            f"{len(texts.texts)} texts of {len(there)} class(es): learning needs two classes and three texts at least.",
+            f"{len(texts.texts)} texts of {len(there)} class(es): training needs at least two classes and three texts.",
         )
     return texts

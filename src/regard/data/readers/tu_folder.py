@@ -1,4 +1,4 @@
-"""A folder in the form of the TU collection: plain text, a line an edge, a node or a graph, counted from 1."""
+"""A folder in TU format: plain text, one line for each edge, node or graph, counted from 1."""
 
 from pathlib import Path
 
@@ -12,17 +12,17 @@ def read_tu_folder(folder: "str | Path") -> dict[str, np.ndarray]:
     """The arrays of `read_graphs` from NAME_A.txt (an edge "1, 2" a line), NAME_graph_indicator.txt (the graph of each
     node), NAME_graph_labels.txt, and NAME_node_labels.txt or NAME_node_attributes.txt. Morris et al. 2020.
 
-    Labels may be any whole numbers; classes are counted in their order. Without node labels or attributes, x is 1.
+    Labels may be any integers; classes are numbered in their order. Without node labels or attributes, x is 1.
     """
     folder = existing(folder)
     there = sorted(folder.glob("*_A.txt"))
     if len(there) != 1:
-        raise wrong(folder, None, f"there are {len(there)} files NAME_A.txt, expected one: a folder in TU's form.")
+        raise wrong(folder, None, f"there are {len(there)} files NAME_A.txt, expected one: a folder in TU format.")
     name = there[0].name.removesuffix("_A.txt")
     needed = [folder / f"{name}_{what}.txt" for what in ("graph_indicator", "graph_labels")]
     for path in needed:
         if not path.is_file():
-            raise wrong(path, None, "this file is missing; a folder in TU's form has it.")
+            raise wrong(path, None, "this file of the TU format is missing.")
     graph = _whole(needed[0], 1)[:, 0]
     if graph.min() != 1 or (np.diff(graph) < 0).any() or (np.diff(graph) > 1).any():
         line = int(np.argmax((np.diff(graph, prepend=1) < 0) | (np.diff(graph, prepend=1) > 1))) + 1
@@ -36,7 +36,7 @@ def read_tu_folder(folder: "str | Path") -> dict[str, np.ndarray]:
         raise wrong(there[0], int(bad[0]) + 1, f"there are nodes from 1 to {len(graph)} in {needed[0].name}.")
     leaves = np.flatnonzero(graph[edges[0]] != graph[edges[1]])
     if len(leaves):
-        raise wrong(there[0], int(leaves[0]) + 1, "this edge leads into another graph.")
+        raise wrong(there[0], int(leaves[0]) + 1, "this edge joins nodes of different graphs.")
     return {
         "x": _features(folder, name, len(graph)),
         "ptr": np.concatenate([[0], np.bincount(graph - 1).cumsum()]),

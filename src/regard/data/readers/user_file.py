@@ -1,4 +1,4 @@
-"""A file that a user names: opened within limits, decoded, and refused with file, line and what to type."""
+"""Opening a user's file: size limits, decoding, and errors with file, line and what to type."""
 
 import gzip
 import hashlib
@@ -9,7 +9,7 @@ from pathlib import Path
 LARGEST = 2**28  # bytes of a text file, unpacked
 PIECE = 1 << 20  # bytes read at a time
 PICKLES = (".pt", ".pth", ".pkl", ".pickle", ".joblib", ".ckpt", ".bin")
-CONVERT = (  # loads tensors and the parts of a Data, and runs no code of the file
+CONVERT = (  # loads tensors and the parts of a Data without running code of the file
     'python -c "import torch, regard.data, torch_geometric.data.data as d, torch_geometric.data.storage as s; '
     "torch.serialization.add_safe_globals([d.Data, d.DataEdgeAttr, d.DataTensorAttr, s.GlobalStorage]); "
     "regard.data.save_graph(torch.load('{old}', weights_only=True), '{new}')\""
@@ -22,19 +22,19 @@ def wrong(path: "str | Path", line: "int | None", sentence: str) -> ValueError:
 
 
 def is_path(name: str) -> bool:
-    """Whether a name of data is meant as a path: it has a folder or an ending, such as ./mine or mine.csv."""
+    """Whether a name of data is a path: it has a folder or an extension, such as ./mine or mine.csv."""
     return "/" in name or "\\" in name or bool(Path(name).suffix)
 
 
 def existing(path: "str | Path") -> Path:
-    """The path, if a file or a folder is there that may be read. A pickle is never opened."""
+    """The path, if it is a readable file or folder. Pickles are never opened."""
     path = Path(path)
     if path.suffix.lower() in PICKLES:
         line = CONVERT.format(old=path, new=path.with_suffix(".npz"))
         raise wrong(
             path,
             None,
-            f"pickles are not read, since they can run code. A Data of torch_geometric is converted once: {line}",
+            f"pickles are refused, since they can run code. Convert a torch_geometric Data once: {line}",
         )
     if not path.exists():
         raise FileNotFoundError(f"{path}: there is no such file; you are in {Path.cwd()}.")
@@ -42,7 +42,7 @@ def existing(path: "str | Path") -> Path:
 
 
 def text_lines(path: "str | Path", limit: int = LARGEST) -> list[str]:
-    """The lines of a text file in UTF-8, packed by gzip or not; at least one is not empty."""
+    """The lines of a UTF-8 text file, optionally gzipped; an empty file is an error."""
     path = existing(path)
     if path.is_dir():
         raise wrong(path, None, "this is a folder; name a file in it.")
@@ -50,9 +50,9 @@ def text_lines(path: "str | Path", limit: int = LARGEST) -> list[str]:
         with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
             found = _up_to(file.read, limit + 1)
     except (gzip.BadGzipFile, EOFError, zlib.error) as problem:
-        raise wrong(path, None, f"this cannot be unpacked ({problem}); pack it anew: gzip {path.stem}.") from problem
+        raise wrong(path, None, f"cannot be unpacked ({problem}); compress it again: gzip {path.stem}.") from problem
     if len(found) > limit:
-        raise wrong(path, None, f"this has more than the {limit:,} bytes that are read: give a part of it.")
+        raise wrong(path, None, f"larger than the limit of {limit:,} bytes: use a part of it.")
     try:
         text = found.decode("utf-8-sig")
     except UnicodeDecodeError as problem:
@@ -61,7 +61,7 @@ def text_lines(path: "str | Path", limit: int = LARGEST) -> list[str]:
         raise wrong(path, line, f"this is not UTF-8; convert it: {convert}") from None
     if "\0" in text:
         line = text[: text.index("\0")].count("\n") + 1
-        raise wrong(path, line, "there is a zero byte: this is no text file in UTF-8.")
+        raise wrong(path, line, "there is a zero byte: this is not a UTF-8 text file.")
     lines = text.replace("\r\n", "\n").split("\n")
     if not lines[-1]:
         lines.pop()
@@ -71,7 +71,7 @@ def text_lines(path: "str | Path", limit: int = LARGEST) -> list[str]:
 
 
 def _up_to(read: Callable[[int], bytes], limit: int) -> bytes:
-    """At most so many bytes, piece by piece: read(limit) would take the memory of all of them at once."""
+    """At most `limit` bytes, read in pieces: read(limit) would allocate all of them at once."""
     pieces, size = list[bytes](), 0
     while size < limit and (piece := read(min(PIECE, limit - size))):
         pieces.append(piece)
@@ -80,13 +80,13 @@ def _up_to(read: Callable[[int], bytes], limit: int) -> bytes:
 
 
 def ending(path: "str | Path") -> str:
-    """How a file's name ends, .gz left aside: ".csv" of a.csv.gz."""
+    """The extension without .gz: ".csv" of a.csv.gz."""
     path = Path(path)
     return Path(path.stem).suffix.lower() if path.suffix == ".gz" else path.suffix.lower()
 
 
 def content_hash(path: "str | Path") -> str:
-    """Of the bytes of a file, or of the names and bytes of all files in a folder."""
+    """A hash of the bytes of a file, or of the names and bytes of all files in a folder."""
     path, digest = existing(path), hashlib.sha256()
     for one in sorted(path.rglob("*")) if path.is_dir() else [path]:
         if one.is_file():
@@ -99,7 +99,7 @@ def content_hash(path: "str | Path") -> str:
 
 
 def same_file(one: "str | Path", other: "str | Path") -> bool:
-    """Whether two paths name one file or folder that is there."""
+    """Whether two paths name the same existing file or folder."""
     return bool(str(one)) and Path(one).exists() and Path(one).resolve() == Path(other).resolve()
 
 

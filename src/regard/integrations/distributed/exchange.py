@@ -1,4 +1,4 @@
-"""What travels between processes, and what is said when a process does not answer in time."""
+"""Communication between processes, with errors for timeouts."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -42,12 +42,12 @@ class Group:
         return Group(group, rank, dist.get_world_size(group), timeout)
 
     def peer(self, step: int) -> int:
-        """The global rank of the process `step` places further."""
+        """The global rank of the process `step` positions further in the ring."""
         place = (self.rank + step) % self.size
         return place if self.group is None else dist.get_global_rank(self.group, place)
 
     def pass_on(self, sent: list[Tensor], tag: int = 0) -> "Callable[[], list[Tensor]]":
-        """Starts to send tensors to the next process and to receive those of the one before; call it for them."""
+        """Sends tensors to the next process and receives those of the previous one; call the result to wait."""
         sent = [x.contiguous() for x in sent]
         received = [torch.empty_like(x) for x in sent]
         operations = []
@@ -59,7 +59,7 @@ class Group:
         def arrived() -> list[Tensor]:
             for work in works:
                 self._wait(work, f"rank {self.peer(-1)} or {self.peer(1)}")
-            del sent[:]  # not before they have left
+            del sent[:]  # keep them alive until sent
             return received
 
         return arrived
@@ -72,7 +72,7 @@ class Group:
         return parts
 
     def sum_of_mine(self, parts: list[Tensor]) -> Tensor:
-        """parts[r] belongs to process r: the sum of what all processes have for this one."""
+        """Reduce-scatter: parts[r] belongs to process r; returns the sum of this process' parts."""
         total = torch.stack([part.contiguous() for part in parts])
         mine = torch.empty_like(parts[0], memory_format=torch.contiguous_format)
         reduce_scatter = getattr(dist, "reduce_scatter_single", dist.reduce_scatter_tensor)  # its name since torch 2.13
@@ -89,7 +89,7 @@ class Group:
         except (RuntimeError, ValueError) as error:
             raise TimeoutError(
                 f"Process {self.rank} of {self.size} had no answer from {whom} (timeout={self.timeout:g} s): that "
-                f"process has ended, is stuck or did not call attend_sharded as often as this one. ({_first(error)})"
+                f"process ended, hangs or called attend_sharded fewer times than this one. ({_first(error)})"
             ) from error
 
 

@@ -12,7 +12,7 @@ from .ring import Ring
 
 
 class GatherSequence(torch.autograd.Function):
-    """The parts of all processes as one sequence; backward: each process gets the sum of what all had for its part."""
+    """All-gather of the sequence; backward: reduce-scatter of the gradients."""
 
     @staticmethod
     def forward(ctx: Any, ring: Ring, x: Tensor) -> Tensor:
@@ -32,7 +32,7 @@ def run_gathered(ring: Ring, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     for rows, row in spans(ring.where.rank, ring.where.size, q.shape[-2], ring.layout):
         n = rows.stop - rows.start
         over = restricted(ring.over, ring.n, ring.m, row, n, 0, ring.m)
-        if over is None:  # no row of this part meets a key; gradients of zeros, so that every process takes part
+        if over is None:  # no allowed pairs: zero gradients, so that every process joins the collectives
             outs.append(
                 (q[..., rows, :1] * 0).expand(*q.shape[:-2], n, v.shape[-1]) + values.sum() * 0 + keys.sum() * 0
             )

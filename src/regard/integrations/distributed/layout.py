@@ -1,4 +1,4 @@
-"""Which positions of a sequence a process holds.
+"""Layouts of a sharded sequence: the positions of each process.
 
 contiguous   process r of P holds positions [r n / P, (r + 1) n / P)
 zigzag       the sequence in 2 P chunks: process r holds chunks r and 2 P - 1 - r, so that under a causal structure
@@ -17,7 +17,7 @@ LAYOUTS = ("zigzag", "contiguous")
 
 
 def chunks_of(rank: int, ranks: int, layout: str) -> tuple[int, ...]:
-    """The chunks that a process holds, in the order in which they stand in its tensors."""
+    """The chunks of a process, in the order of its tensors."""
     return (rank, 2 * ranks - 1 - rank) if layout == "zigzag" else (rank,)
 
 
@@ -44,15 +44,15 @@ def shard(x: Tensor, group: Any = None, layout: str = "zigzag", dim: int = -2) -
     n = x.shape[dim]
     if n % pieces:
         raise ValueError(
-            f"shard(x): {n} positions are no multiple of {pieces} ({where.size} processes, {layout}): pad them to "
-            f"{-(-n // pieces) * pieces} and close the padding, over=Padding(lengths)."
+            f"shard(x): {n} positions are not a multiple of {pieces} ({where.size} processes, {layout}): pad them to "
+            f"{-(-n // pieces) * pieces} and mask the padding, over=Padding(lengths)."
         )
     parts = x.chunk(pieces, dim) if n else [x] * pieces
     return torch.cat([parts[chunk] for chunk in chunks_of(where.rank, where.size, layout)], dim)
 
 
 def unshard(x: Tensor, group: Any = None, layout: str = "zigzag", dim: int = -2) -> Tensor:
-    """The whole tensor on every process, from the part of each; without gradients (losses are taken part by part)."""
+    """The whole tensor on every process, from the part of each; without gradients (losses are local)."""
     where, layout = Group.of(group), check_layout(layout)
     gathered = [torch.empty_like(x, memory_format=torch.contiguous_format) for _ in range(where.size)]
     dist.all_gather(gathered, x.detach().contiguous(), group=where.group)

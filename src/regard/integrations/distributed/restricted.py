@@ -1,4 +1,4 @@
-"""A structure over a whole sequence, as it holds for some rows and some columns of it."""
+"""Restriction of a structure to a block of rows and columns."""
 
 from ...core.errors import Refused
 from ...core.structures import And, Causal, Full, Mask, Padding, Segments, Structure, Window
@@ -6,9 +6,9 @@ from ...core.structures.causal_and_window import shift_of
 
 
 def restricted(over: Structure, n: int, m: int, row: int, rows: int, col: int, cols: int) -> Structure | None:
-    """`over` of n queries and m keys, for queries row ... row + rows and keys col ... col + cols, counted from 0 there.
+    """`over` for n queries and m keys, restricted to queries row ... row + rows and keys col ... col + cols.
 
-    None where no pair is left. Every answer is a structure that kernels know where they know `over`.
+    None if no pair is allowed. The result has a kernel form wherever `over` has one.
     """
     if isinstance(over, And):
         made: Structure = Full()
@@ -36,7 +36,7 @@ def restricted(over: Structure, n: int, m: int, row: int, rows: int, col: int, c
         keys = over.ids if over.key_ids is None else over.key_ids
         return Segments(over.ids[..., row : row + rows], key_ids=keys[..., col : col + cols])
     raise Refused(
-        f"over={over} cannot be cut along a sharded sequence. Full(), Causal(), Window(...), Padding(...), "
+        f"over={over} cannot be sharded. Full(), Causal(), Window(...), Padding(...), "
         "Mask(keep=), Segments(ids) and what & joins of them can."
     )
 

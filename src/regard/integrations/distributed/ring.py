@@ -1,10 +1,10 @@
-"""Attention over a ring: keys and values go round, each process merges what it sees of them.
+"""Ring attention: keys and values circulate, and each process merges its partial results.
 
     out = sum over blocks b of exp(L_b - L) o_b,   L = log sum exp L_b                     (a row's mass in block b)
     d o_b = exp(L_b - L) d out,   d L_b = exp(L_b - L) <d out, o_b - out>                  (backward, block by block)
 
-Memory of a process: its own part, two parts of keys and values (one is on its way), and out. The backward walks the
-ring again: scores are recomputed, gradients of keys and values travel with them until they are at home.
+Memory of a process: its own part, two parts of keys and values (one in transit), and out. The backward runs the
+ring again: scores are recomputed, and gradients of keys and values travel with them back to their owner.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ from .restricted import restricted
 
 @dataclass(frozen=True, eq=False)
 class Ring:
-    """What stays the same from block to block. n queries and m keys in the whole sequence."""
+    """The constants of a ring pass. n queries and m keys in the whole sequence."""
 
     where: Group
     layout: str
@@ -38,7 +38,7 @@ class Ring:
     backend: str
 
     def blocks(self, owner: int, queries: int, keys: int) -> Iterator[tuple[slice, slice, Structure]]:
-        """Rows of this process beside columns of the part that process `owner` holds, where some pair may meet."""
+        """Blocks of local rows and columns of process `owner` with allowed pairs."""
         mine = spans(self.where.rank, self.where.size, queries, self.layout)
         theirs = spans(owner, self.where.size, keys, self.layout)
         for rows, row in mine:
@@ -54,7 +54,7 @@ class Ring:
 
     @property
     def adds_up(self) -> bool:
-        """Each key is judged by itself, so that outputs of blocks add up (sigmoid)."""
+        """Whether keys are independent, so that outputs of blocks add (sigmoid)."""
         return isinstance(self.align, Sigmoid)
 
 
@@ -100,7 +100,9 @@ class RingAttend(torch.autograd.Function):
                 grads[1][..., cols, :] += found[2]
                 for total, one in zip(of_parameters, found[3:], strict=True):
                     total += one
-            grads = where.pass_on(grads, tag=2)() if where.size > 1 else grads  # after the last step they are at home
+            grads = (
+                where.pass_on(grads, tag=2)() if where.size > 1 else grads
+            )  # after the last step they are at their owner
             if arrived is not None:
                 held = arrived()
         return None, dq.to(q.dtype), grads[0].to(k.dtype), grads[1].to(v.dtype), *of_parameters
@@ -114,7 +116,7 @@ class _Pull:
 
 
 def _add(out: Tensor, mass: Tensor, one: Tensor, log: Tensor, adds_up: bool) -> None:
-    """Merges a block into what was merged so far, in place."""
+    """Merges a block into the running result, in place."""
     if adds_up:
         out += one
         mass.copy_(torch.maximum(mass, log.to(mass.dtype)))

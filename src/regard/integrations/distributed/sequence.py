@@ -21,14 +21,14 @@ from .layout import check_layout, spans
 from .ring import Ring, run_ring
 
 WAYS = ("auto", "ring", "gather")
-POINTWISE = (SoftCap, Activation, Clamp)  # modifiers that do not ask where a pair stands
+POINTWISE = (SoftCap, Activation, Clamp)  # modifiers independent of positions
 
 
 @dataclass(eq=False)
 class ShardedAttended:
-    """out (..., H, n / P, d_v) of this process' queries; `way` says how, in a sentence.
+    """out (..., H, n / P, d_v) of the local queries; `way` describes the algorithm in a sentence.
 
-    log_mass (..., H, n / P): log sum exp of a row's scores over all keys (softmax); None where keys were gathered.
+    log_mass (..., H, n / P): log-sum-exp of a row's scores over all keys (softmax); None if keys were gathered.
     """
 
     out: Tensor
@@ -41,7 +41,7 @@ class ShardedAttended:
     @property
     def map(self) -> None:
         raise AttributeError(
-            "A sharded sequence has no map: no process holds all keys. Gather what you want to see, "
+            "A sharded sequence has no map: no process has all keys. Gather the rows of interest, "
             "attend(q[rows], unshard(k, group), unshard(v, group)).map."
         )
 
@@ -60,7 +60,7 @@ def attend_sharded(
     timeout: float = 300.0,
     backend: str = "auto",
 ) -> ShardedAttended:
-    """Attention over the whole sequence, of which each process holds a part; exact, and differentiable.
+    """Exact, differentiable attention over a sequence sharded across processes.
 
         out = attend(all q, all k, all v, ...).out, the rows of this process
 
@@ -68,14 +68,14 @@ def attend_sharded(
 
     over      the structure of the whole sequence: its n and m, its lengths, ids and masks
     group     a ProcessGroup, a DeviceMesh of one dimension, or None for all processes
-    way       "ring": keys and values go round, O((n + m) / P) memory; softmax, uniform, ReLU, sigmoid with a bias
+    way       "ring": keys and values circulate, O((n + m) / P) memory; softmax, uniform, ReLU, sigmoid with a bias
               "gather": all keys and values on every process, O(m); every alignment
-              "auto": the one that holds less, and the gathered one where an alignment needs a row's keys together
+              "auto": the one with less memory; "gather" if the alignment needs whole rows
     layout    "zigzag" (balanced under Causal) or "contiguous"; that of `shard`
-    timeout   seconds that one exchange may take before a TimeoutError names who did not answer
+    timeout   seconds that one exchange may take before a TimeoutError names the process that did not answer
 
-    Gradients of q, k, v are those of one process. Gradients of a score's parameters are this process' part: their sum
-    over the group is the whole one. Dropout, sinks and scores that know positions are refused. Liu et al. 2023.
+    Gradients of q, k, v are those of one process. Gradients of a score's parameters are partial: sum
+    them over the group. Dropout, sinks and positional scores are refused. Liu et al. 2023.
     """
     where = Group.of(group, number(timeout, "attend_sharded", "timeout", 1e-3))
     ring = _ring(where, q, k, v, score, align, over, layout, backend)
@@ -110,19 +110,19 @@ def _ring(
         if x.shape[-2] % chunks:
             raise ValueError(
                 f"attend_sharded: {name} has {x.shape[-2]} positions here, expected an even number (layout="
-                '"zigzag" holds two chunks on each process): shard(x, group) cuts them so.'
+                '"zigzag" holds two chunks on each process): as from shard(x, group).'
             )
     _check_alike(where, q, k, v)
     made, n, m = score_of(score), q.shape[-2] * where.size, k.shape[-2] * where.size
     _check_score(made)
     structure, normalised = structure_of(over), alignment_of(align)
     if isinstance(normalised, Sigmoid) and normalised.bias is None and isinstance(structure, Full):
-        normalised = Sigmoid(bias=-math.log(max(1, m)))  # its own default, said before the keys are cut
+        normalised = Sigmoid(bias=-math.log(max(1, m)))  # its default, which depends on the total number of keys
     return Ring(where, layout, made, normalised, structure, n, m, backend)
 
 
 def _check_alike(where: Group, q: Tensor, k: Tensor, v: Tensor) -> None:
-    """Parts of one size on all processes; looked at where values are (on a CPU, or with REGARD_CHECK=1)."""
+    """Checks that parts have equal sizes on all processes (on a CPU, or with REGARD_CHECK=1)."""
     if not values_are_checked(q):
         return
     mine = torch.tensor([q.shape[-2], k.shape[-2], v.shape[-2]], device=q.device)
@@ -137,34 +137,34 @@ def _check_score(score: Score) -> None:
         others = [type(m).__name__ for m in score.modifiers if not isinstance(m, POINTWISE)]
         if others:
             raise Refused(
-                f"attend_sharded: {', '.join(others)} asks where a pair stands, or adds to a row, which a part of a "
-                "sequence does not know. SoftCap, Clamp and Activation may follow a score here."
+                f"attend_sharded: {', '.join(others)} depends on positions or adds to a row, which is not supported "
+                "for sharded sequences. SoftCap, Clamp and Activation are."
             )
         score = score.score
     if score.positional or score.stepwise or score.features is not None:
         raise Refused(
-            f"attend_sharded: {type(score).__name__} depends on positions, steps or features, which a part of a "
-            "sequence does not know. Dot products, additive, general and similarity scores can be sharded."
+            f"attend_sharded: {type(score).__name__} depends on positions, steps or features, which is not supported "
+            "for sharded sequences. Dot products, additive, general and similarity scores can be sharded."
         )
 
 
 def _why_not_ring(ring: Ring) -> str:
     kind = type(ring.align)
     if kind is Sigmoid and ring.align.bias is None:
-        return "Sigmoid() divides by the number of keys of each row, which a block does not know."
+        return "Sigmoid() divides by the number of keys of each row, which is unknown within a block."
     if kind not in (Softmax, Uniform, ReLU, Sigmoid):
         return f"the weights of {kind.__name__} depend on all keys of a row together."
     return ""
 
 
 def _chosen(ring: Ring, q: Tensor, k: Tensor, v: Tensor, way: str, cannot: str) -> tuple[str, str]:
-    """The way, and why: bytes that a process holds beside its own part."""
+    """The algorithm and the reason: memory of a process in addition to its own part."""
     parts = (k.numel() + v.numel()) * k.element_size()
     wide = 8 if q.dtype == torch.float64 else 4
     rows = q.numel() // max(1, q.shape[-1])
     going_round = 2 * parts + rows * (v.shape[-1] + 1) * wide
     everything = ring.where.size * parts
-    sizes = f"{_mib(everything)} of gathered keys and values beside {_mib(going_round)} in a ring"
+    sizes = f"{_mib(everything)} of gathered keys and values, {_mib(going_round)} in a ring"
     if way != "auto":
         return way, f"asked for by name ({sizes})."
     if cannot:
@@ -181,8 +181,8 @@ class ShardedAttention(nn.Module):
 
         query (..., n / P, dim)  ->  out (..., n / P, out_dim)
 
-    Rotary positions are those of the whole sequence. Its weights get this process' part of their gradients: average or
-    sum them over the group (DistributedDataParallel averages).
+    Rotary positions are global. Gradients of the weights are partial: average or sum them over the group
+    (DistributedDataParallel averages).
     """
 
     def __init__(self, attention: Attention, group: Any = None, layout: str = "zigzag", way: str = "auto"):

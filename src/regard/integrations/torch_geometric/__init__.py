@@ -1,4 +1,4 @@
-"""Regard inside torch_geometric: layers that are MessagePassing modules of its own, and an explainer over maps.
+"""Regard inside torch_geometric: layers as MessagePassing modules, and an explainer over maps.
 
 from regard.integrations.torch_geometric import GATConv           # to_hetero, summary, GNNExplainer see it
 Explainer(model, algorithm=MapExplainer(), ...)                   # edges by recorded attention, HGT and HAN too

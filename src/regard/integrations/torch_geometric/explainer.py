@@ -20,23 +20,23 @@ _log = logging.getLogger(__name__)
 
 
 class MapExplainer(ExplainerAlgorithm):
-    """Edges by the attention that a model computed: any layer that regard.record reads, ours or torch_geometric's.
+    """Explains edges by recorded attention, of any layer that regard.record supports, ours or torch_geometric's.
 
         edge_mask_e = reduce over layers l and heads h of  w_e^(l, h)
 
     reduce      "max" (as AttentionExplainer), "mean", "sum"; or "gatt": the attribution of edges to the one node of
                 index= over its computation tree (Shin et al. 2024), node-level and homogeneous
-    node_type   of a graph of several types, to which type index= belongs: edges that do not lead to it get 0.
-                Unless given, all edges keep their weights
+    node_type   the node type of index= in a heterogeneous graph: edges that do not lead to these nodes get 0.
+                By default all edges keep their weights
     sites       which sites of the record are the layers
 
         explainer = Explainer(model, MapExplainer(), explanation_type="model", edge_mask_type="object",
                               model_config=dict(mode="multiclass_classification", task_level="node"))
         explanation = explainer(data.x, data.edge_index, index=8)
 
-    Beside AttentionExplainer: weights stand on the caller's edges also where the graph has self-loops, layers that keep
-    their weights to themselves are explained (HGTConv, HANConv), and so are layers of `regard.nn`. Weights are those of
-    evaluation mode, before dropout. Attention over anything but the given edges (pooling, types) is left out.
+    Differences from AttentionExplainer: weights are in the caller's edge order also with self-loops; layers that do not
+    expose weights are supported (HGTConv, HANConv), and layers of `regard.nn`. Weights are those of evaluation mode,
+    before dropout. Attention over anything but the given edges (pooling, types) is ignored.
     """
 
     def __init__(self, reduce: str = "max", node_type: str | None = None, sites: str = "*"):
@@ -83,7 +83,7 @@ class MapExplainer(ExplainerAlgorithm):
         return Explanation(edge_mask=mask)
 
     def supports(self) -> bool:
-        """Explanations of the model, by edges alone."""
+        """Only model explanations with edge masks."""
         if self.explainer_config.explanation_type != ExplanationType.model:
             _log.error("MapExplainer explains what the model did: explanation_type='model'.")
             return False
@@ -94,7 +94,7 @@ class MapExplainer(ExplainerAlgorithm):
 
 
 def _layers(model: nn.Module) -> int:
-    """How many hops information travels, as torch_geometric counts them; HANConv and HGTConv are one each."""
+    """Number of hops, as in torch_geometric; HANConv and HGTConv count as one each."""
     return sum(isinstance(module, (MessagePassing, GraphLayer)) for module in model.modules())
 
 
@@ -106,7 +106,7 @@ def _leads_to(
     hops: int,
     flow: str = "source_to_target",
 ) -> dict[EdgeType, Tensor]:
-    """{edge type: bool (E,)}: whether an edge is on a way of at most `hops` steps to the nodes."""
+    """{edge type: bool (E,)}: whether an edge is on a path of at most `hops` steps to the nodes."""
     if node_type not in x:
         raise ValueError(f"MapExplainer(node_type={node_type!r}): expected one of {', '.join(x)}.")
     reached = {kind: torch.zeros(one.shape[0], dtype=torch.bool, device=one.device) for kind, one in x.items()}

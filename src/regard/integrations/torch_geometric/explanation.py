@@ -27,12 +27,12 @@ def to_explanation(
 
         edge_mask_e = reduce over layers l and heads h of  w_e^(l, h)
 
-    attention    a record, its maps, or one map; the maps over these edges count, among `sites` of a record
+    attention    a record, its maps, or one map; maps over these edges are used, of `sites` of a record
     edge_index   that of the model's call, or {edge type: edge_index}: then a HeteroExplanation
     reduce       "max" (AttentionExplainer's), "mean" or "sum"
-    data         what else belongs to it: x=, target=, index=, ...
+    data         further fields: x=, target=, index=, ...
 
-    Weights stand on these edges in this order, before dropout; those of self-loops that a layer added are left out.
+    Weights are in the order of these edges, before dropout; added self-loops are left out.
     """
     if reduce not in REDUCE:
         raise ValueError(f"to_explanation(reduce={reduce!r}): expected one of {', '.join(map(repr, REDUCE))}.")
@@ -53,7 +53,7 @@ def edge_mask(maps: Mapping[str, AttentionMap], edge_index: Tensor, reduce: str)
     if not found:
         raise ValueError(
             f"No attention over the {edge_index.shape[1]} edges was recorded ({len(maps)} maps): the model has no "
-            "attention layer, or its layers run over other edges than the ones given."
+            "attention layer, or its layers use different edges."
         )
     return _over_layers(found, reduce)
 
@@ -61,7 +61,7 @@ def edge_mask(maps: Mapping[str, AttentionMap], edge_index: Tensor, reduce: str)
 def typed_edge_mask(
     maps: Mapping[str, AttentionMap], edges: Mapping[EdgeType, Tensor], reduce: str
 ) -> dict[EdgeType, Tensor]:
-    """{edge type: (E,)}: maps over all types at once (HGT) come apart, others are matched by their edges and names."""
+    """{edge type: (E,)}: joint maps over all types (HGT) are split, others are matched by their edges and names."""
     found: dict[EdgeType, list[Tensor]] = {}
     turns: dict[str, int] = {}
     for site, amap in maps.items():
@@ -84,7 +84,7 @@ def typed_edge_mask(
     if not found:
         raise ValueError(
             f"No attention over the edges of {len(edges)} types was recorded ({len(maps)} maps): the model has no "
-            "attention layer, or its layers run over other edges than the ones given."
+            "attention layer, or its layers use different edges."
         )
     return {kind: _over_layers(weights, reduce) for kind, weights in found.items()}
 
@@ -102,7 +102,7 @@ def _maps(attention: Any, sites: str) -> Mapping[str, AttentionMap]:
 
 
 def _index(amap: AttentionMap) -> Tensor | None:
-    """The edges (2, E) that weights of a map stand on."""
+    """The edges (2, E) of a map."""
     index = getattr(amap, "edge_index", None)
     if isinstance(index, Tensor):
         return index
@@ -123,17 +123,17 @@ def _weights(amap: AttentionMap) -> Tensor:
 
 
 def _on(amap: AttentionMap, edge_index: Tensor) -> Tensor | None:
-    """Weights (H, E) of a map over these edges; None where its edges are others."""
+    """Weights (H, E) of a map over these edges; None if its edges differ."""
     index = _index(amap)
     if index is None or index.shape != edge_index.shape:
         return None
     edge_index = edge_index.to(index.device)
-    same = (index == edge_index) | (index < 0)  # a loop that a self-loop replaced stands in no row
+    same = (index == edge_index) | (index < 0)  # replaced self-loops have no row
     return _weights(amap) if bool(same.all()) else None
 
 
 def _joint(amap: AttentionMap, edges: Mapping[EdgeType, Tensor]) -> dict[EdgeType, Tensor] | None:
-    """{edge type: (H, E)} of a map over all types end to end, in the order of the call."""
+    """{edge type: (H, E)} of a joint map over concatenated types, in the order of the call."""
     index = _index(amap)
     if index is None:
         return None

@@ -1,11 +1,11 @@
-"""Our layers as torch_geometric's own kind of module: MessagePassing, so that its tools find them.
+"""Layers of `regard.nn` as torch_geometric MessagePassing modules, so that its tools support them.
 
-Same constructors, parameters and results as in `regard.nn`. What the tools ask of a layer beyond that:
+Same constructors, parameters and results as in `regard.nn`. What the tools need in addition:
 
     to_hetero, HeteroConv, summary, num_hops     isinstance(layer, MessagePassing)
     GNNExplainer, PGExplainer, GraphMask         layer.explain with a mask: every message is scaled by its edge's
-    AttentionExplainer                           a hook after the messages that is handed "alpha", here on the
-                                                 caller's edges, before the loops that were added
+    AttentionExplainer                           a hook after the messages that receives "alpha", here on the
+                                                 caller's edges, without added self-loops
 """
 
 from typing import Any
@@ -41,7 +41,7 @@ def _over_edges(
     if v.ndim != 3 or not isinstance(ran.map, LazyMap):
         raise ValueError(
             f"{type(self).__name__}: torch_geometric's explainers scale the messages of one graph, x (N, F); these are "
-            "features of several items on a graph, or weights that an intervention put in. Explain them one by one."
+            "batched features, or weights of an intervention. Explain them one by one."
         )
     if self._message_forward_hooks:
         weights = edge_weights(ran.map, grad=torch.is_grad_enabled(), dropout=False).unflatten(0, ran.map.lead)
@@ -56,7 +56,7 @@ def _masked(
 ) -> Attended:
     """y_i = sum_e mask_e w_e v_j, with the messages (E', H, C) in torch_geometric's order: what explain_message takes.
 
-    Weights stay those of the whole neighbourhood, as there: a mask scales what arrives.
+    Weights are not renormalised, as in torch_geometric: a mask scales messages.
     """
     listed = Adjacency(graph.index, None, graph.index, held=graph.held)
     index, weights = weights_of(ran.map, listed, self_loops)
@@ -69,7 +69,7 @@ def _masked(
 
 
 def _layer(kind: type[GraphLayer]) -> Any:
-    """`kind`, which torch_geometric takes for one of its own."""
+    """A subclass of `kind` that is a torch_geometric MessagePassing."""
 
     def begin(self: Any, *args: Any, **options: Any) -> None:
         kind.__init__(self, *args, **options)
@@ -80,16 +80,16 @@ def _layer(kind: type[GraphLayer]) -> Any:
         "__init__": begin,
         "__doc__": kind.__doc__,
         "__module__": __name__,
-        "calls_attend": True,  # a recording reads that call, and leaves the messages alone
+        "calls_attend": True,  # a recording captures that call and ignores the messages
         "over_edges": _over_edges,
         "_masked": _masked,
-        "_alpha": None,  # what torch_geometric's layers keep between two methods; here weights are in the map
+        "_alpha": None,  # a buffer of torch_geometric's layers; here weights are in the map
     }
     return type(kind.__name__, (kind, MessagePassing), body)
 
 
 def _without_masks(kind: type[GraphLayer]) -> Any:
-    """The same for layers whose messages no mask is applied to: asked to explain, they say so."""
+    """The same for layers without message masks, which raise an error in explain mode."""
     made = _layer(kind)
 
     def forward(self: Any, *args: Any, **options: Any) -> Any:

@@ -112,7 +112,7 @@ def comparison_sheet(found: Analysis) -> Sheet:
 
 
 def tuning_sheet(results: Results) -> Sheet:
-    """What tuning chose for each variant of each task; no rows where nothing was tuned."""
+    """The tuned configuration of each variant of each task; no rows without tuning."""
     rows = []
     for task, chosen in results.tuned.items():
         measure = results.measures[task][results.main(task)]
@@ -123,7 +123,7 @@ def tuning_sheet(results: Results) -> Sheet:
                 (task, variant, settings or "the task's own", value, str(one["tried"]), f"{one['seconds']:.0f}")
             )
     columns = ("task", "variant", "chosen", "validation", "tried", "seconds")
-    return Sheet(f"{results.study}: what tuning chose on the validation part", columns, tuple(rows), named=3)
+    return Sheet(f"{results.study}: configurations tuned on the validation part", columns, tuple(rows), named=3)
 
 
 def _row(one: Comparison) -> dict[str, Any]:

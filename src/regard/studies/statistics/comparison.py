@@ -112,8 +112,8 @@ def interval(
         mean +- t sqrt(1 / s + overlap) deviation,    t with s - 1 degrees
 
     whole (seeds,): over seeds. each (seeds, instances): over seeds and instances, crossed (`crossed_error`).
-    overlap: test over training instances where the seeds divide one set of data: s such divisions know less than s sets
-    of data would. Nadeau & Bengio 2003.
+    overlap: test over training instances where the seeds divide one set of data: s overlapping splits carry less
+    information than s independent ones. Nadeau & Bengio 2003.
     """
     s = len(whole)
     table = whole[:, None] if each is None else each
@@ -127,7 +127,7 @@ def interval(
 
 
 def corrected_p(whole: np.ndarray, overlap: float) -> float:
-    """Two-sided p of the corrected resampled t test: overlapping splits counted as what they are."""
+    """Two-sided p of the corrected resampled t test: corrected for overlapping splits."""
     from scipy.stats import t
 
     s, error = len(whole), math.sqrt(1 / len(whole) + overlap) * float(whole.std(ddof=1)) if len(whole) > 1 else 0.0
