@@ -99,7 +99,7 @@ def test_a_packed_text_is_read_up_to_its_limit(tmp_path):
     path = tmp_path / "lines.gz"
     path.write_bytes(gzip.compress(b"one\ntwo\n"))
     assert read_lines(path) == ["one", "two"]
-    with pytest.raises(ValueError, match="more than the 4 bytes"):
+    with pytest.raises(ValueError, match="more than the limit of 4 bytes"):
         read_lines(path, limit=4)
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(ValueError, match="cannot be unpacked"):

@@ -189,12 +189,12 @@ def test_a_tu_folder_is_read_with_labels_of_any_numbers(tmp_path):
 @pytest.mark.parametrize(
     ("other", "sentence"),
     [
-        ({"A": "1, 2\n2, 3\n"}, "MINE_A.txt, line 2: this edge leads into another graph"),
+        ({"A": "1, 2\n2, 3\n"}, "MINE_A.txt, line 2: this edge joins nodes of different graphs"),
         ({"A": "1, 2\n1, 7\n"}, "line 2: there are nodes from 1 to 6"),
         ({"A": "1 2\n"}, "line 1: '1 2': expected two whole numbers, such as 1, 2"),
         ({"graph_indicator": "1\n1\n3\n3\n3\n3\n"}, "graph_indicator.txt, line 3: graphs are counted 1, 2, 3"),
         ({"graph_labels": "1\n"}, "1 labels, and MINE_graph_indicator.txt has 3 graphs"),
-        ({"graph_labels": None}, "MINE_graph_labels.txt: this file is missing"),
+        ({"graph_labels": None}, "MINE_graph_labels.txt: this file of the TU format is missing"),
         ({"node_labels": "1\n"}, "1 line, and there are 6 nodes"),
         ({"node_attributes": "1\nnan\n1\n1\n1\n1\n"}, "line 2: 'nan': expected 1 finite numbers"),
     ],
@@ -261,14 +261,14 @@ def test_a_hetero_data_object_and_its_file_are_the_same_task(tmp_path):
     ("other", "options", "sentence"),
     [
         ({"edge_index/paper/by": np.zeros((2, 0), int)}, {}, "is not edge_index/SOURCE/RELATION/TARGET"),
-        ({"num_nodes/author": None}, {}, "speaks of 'author', of which there is neither x/author nor num_nodes/author"),
+        ({"num_nodes/author": None}, {}, "has the node type 'author', but no x/author or num_nodes/author"),
         ({"edge_index/paper/by/author": np.array([[6], [0]])}, {}, r"edge_index/paper/by/author\[0\]\[0\] is 6"),
         ({"edge_index/paper/by/author": np.array([[0.0], [0.0]])}, {}, "float64"),
         ({"y/paper": None}, {}, "types with y: none"),
-        ({"y/author": np.zeros(3, int)}, {}, "names the type of nodes that have classes.*paper, author"),
+        ({"y/author": np.zeros(3, int)}, {}, "must name the node type with classes.*paper, author"),
         ({}, {"target": "field"}, "target='field'"),
-        ({}, {"metapaths": ["paper/author/paper/by"]}, "has 4 words, expected types and relations in turn"),
-        ({}, {"metapaths": ["paper/cites/paper"]}, "takes paper/cites/paper, which is not there: paper/by/author"),
+        ({}, {"metapaths": ["paper/author/paper/by"]}, "has 4 words, expected alternating types and relations"),
+        ({}, {"metapaths": ["paper/cites/paper"]}, "uses paper/cites/paper, which does not exist: paper/by/author"),
         ({}, {"metapaths": ["paper/by/author"]}, "leads from paper to author, expected paper"),
         ({"x/paper": np.full((6, 2), np.nan)}, {}, "x/paper is finite"),
         ({"y/paper": np.zeros(4, int)}, {}, "y/paper is a class a node"),
@@ -297,7 +297,7 @@ def test_fixations_are_rows_and_columns_by_image_and_observer(tmp_path):
 @pytest.mark.parametrize(
     ("table", "sentence"),
     [
-        ("image,x,y\na.png,32,0\n", r"line 2: \(32, 0\) lies outside of a.png, which is 32 x 16 pixels"),
+        ("image,x,y\na.png,32,0\n", r"line 2: \(32, 0\) is outside of a.png, which is 32 x 16 pixels"),
         ("image,x,y\nc.png,1,0\n", "line 2: there is no image 'c.png'"),
         ("image,x,y\n../a.png,1,0\n", "line 2: there is no image '../a.png'"),
         ("image,x,y\na.png,left,0\n", "line 2: x is 'left', expected a finite number"),
@@ -311,7 +311,7 @@ def test_wrong_fixations_are_refused_with_their_line(tmp_path, table, sentence):
 
 
 def test_images_whose_sides_patches_do_not_divide_are_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"a\.png is 30 x 16 pixels: expected sides that 8 divides"):
+    with pytest.raises(ValueError, match=r"a\.png is 30 x 16 pixels: expected sides divisible by 8"):
         read_fixations(photographs(tmp_path, size=(30, 16)))
     (tmp_path / "fixations.csv").unlink()
     with pytest.raises(ValueError, match=r"there is no fixations\.csv"):

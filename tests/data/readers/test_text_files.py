@@ -41,7 +41,7 @@ def test_csv_tsv_jsonl_and_packed_files_with_the_same_rows_are_the_same_texts(tm
 def test_a_text_may_go_over_several_lines_and_errors_name_the_line_on_which_a_row_begins(tmp_path):
     good = 'text,label\n"two\nlines",a\n"one ""word""",b\n'
     assert read_texts(written(tmp_path, "a.csv", good)).texts[0].words == ("two", "lines")
-    with pytest.raises(ValueError, match=r"a\.csv, line 5: 3 fields, and line 1 names 2"):
+    with pytest.raises(ValueError, match=r"a\.csv, line 5: 3 fields, but the header has 2"):
         read_texts(written(tmp_path, "a.csv", good + "a, b,c\n"))
 
 
@@ -54,7 +54,7 @@ WRONG_TEXTS = {
     "semicolons": (
         "a.csv",
         "text;label\nfine;1\n",
-        "line 1: columns of a .csv are parted by commas, not ';'",
+        "line 1: columns of a .csv are separated by commas, not ';'",
     ),
     "column twice": ("a.csv", "text,label,label\nfine,1,1\n", "line 1: the column 'label' occurs twice"),
     "comma without quotes": (
@@ -62,7 +62,7 @@ WRONG_TEXTS = {
         "text,label\nfine, film,1\n",
         "quote a text with a comma in double quotes",
     ),
-    "quote not closed": ("a.csv", 'text,label\nok,1\n"fine,1\n', "line 3: this is no CSV"),
+    "quote not closed": ("a.csv", 'text,label\nok,1\n"fine,1\n', "line 3: invalid CSV"),
     "empty text": ("a.csv", "text,label\nfine,1\n ,0\n", "line 3: the text is empty"),
     "not UTF-8": (
         "a.csv",
@@ -75,8 +75,8 @@ WRONG_TEXTS = {
     "split missing": ("a.csv", "text,label,split\nfine,1,train\nbad,0,\n", "line 3: split is missing"),
     "damaged gzip": ("a.csv.gz", b"\x1f\x8bnot", "cannot be unpacked"),
     "other ending": ("a.xlsx", "PK", r"ends in \.csv, \.tsv, \.jsonl"),
-    "bad JSON": ("a.jsonl", '{"text": "a", "label": 1}\n{"text": "a" "label": 1}', "line 2: this is no JSON"),
-    "deep JSON": ("a.jsonl", "[" * 100_000, "line 1: this is no JSON"),
+    "bad JSON": ("a.jsonl", '{"text": "a", "label": 1}\n{"text": "a" "label": 1}', "line 2: invalid JSON"),
+    "deep JSON": ("a.jsonl", "[" * 100_000, "line 1: invalid JSON"),
     "JSON list": ("a.jsonl", '["fine", 1]', "line 1: expected one object a line"),
     "no text": ("a.jsonl", '{"review": "fine"}', "line 1: there is no text: .* it has review"),
     "text no string": ("a.jsonl", '{"text": 3}', "line 1: there is no text"),
@@ -86,7 +86,7 @@ WRONG_TEXTS = {
     "span too long": (
         "a.jsonl",
         '{"text": "a b", "rationale": [[1, 3]]}',
-        r"line 1: the span \[1, 3\) leaves the text of 2",
+        r"line 1: the span \[1, 3\) is outside of the text of 2",
     ),
     "span turned": ("a.jsonl", '{"text": "a b", "rationale": [[1, 1]]}', r"the span \[1, 1\)"),
     "span of text": ("a.jsonl", '{"text": "a b", "rationale": [["a", 1]]}', "a rationale is"),
@@ -114,7 +114,7 @@ def test_a_huge_file_is_not_read_to_its_end(tmp_path, monkeypatch):
     monkeypatch.setattr(rows, "MOST", 3)
     with pytest.raises(ValueError, match="more than 3 lines"):
         read_texts(written(tmp_path, "a.csv", "text\n" + "a\n" * 5))
-    with pytest.raises(ValueError, match="more than the 100 bytes"):
+    with pytest.raises(ValueError, match="larger than the limit of 100 bytes"):
         user_file.text_lines(written(tmp_path, "bomb.csv.gz", gzip.compress(b"a" * 10_000)), limit=100)
 
 
@@ -192,7 +192,7 @@ def test_a_folder_in_erasers_form_has_documents_classes_and_rationales(tmp_path)
     [
         (
             {"evidences": [[{"docid": "d1", "start_token": 5, "end_token": 9}]]},
-            "line 1: tokens 5 to 9 leave the document",
+            "line 1: tokens 5 to 9 are outside of the document",
         ),
         ({"evidences": [[{"docid": "../d1", "start_token": 0, "end_token": 1}]]}, "is outside of docs/"),
         ({"evidences": [[{"docid": "d9", "start_token": 0, "end_token": 1}]]}, "there is no document docs/d9"),
@@ -265,8 +265,8 @@ def test_times_are_shares_of_a_sentence_averaged_over_readers(tmp_path):
         ("sentence,word,time\n1,A cat,3\n", "line 2: word is 'A cat', expected one word"),
         ("sentence,word,time\n,A,3\n", "line 2: sentence is empty"),
         ("sentence,word,time\n1,A,3\n2,B,3\n1,C,3\n", "line 4: sentence '1' began on line 2"),
-        ("sentence,word,time\n1,A,0\n1,B,0\n", "line 2: nobody looked at any word of sentence '1'"),
-        ("sentence,word,time,reader\n1,A,1,x\n1,B,1,y\n", "line 3: reader 'y' read other words"),
+        ("sentence,word,time\n1,A,0\n1,B,0\n", "line 2: all times of sentence '1' are 0"),
+        ("sentence,word,time,reader\n1,A,1,x\n1,B,1,y\n", "line 3: reader 'y' has different words"),
     ],
 )
 def test_wrong_reading_times_are_refused_with_their_line(tmp_path, text, sentence):

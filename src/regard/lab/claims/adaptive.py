@@ -1,4 +1,4 @@
-"""Adaptive weights: do they tell good neighbours from bad, and does that help?"""
+"""Adaptive weights: do they separate informative from uninformative neighbours, and does that help?"""
 
 import math
 from dataclasses import replace
@@ -28,7 +28,7 @@ STEPS = 300
 
 
 def adaptive(small: bool = False, seeds: int = 5, on_progress: ProgressCallback = no_progress) -> Claim:
-    """CSBM by how far the classes are apart, edges that help and edges that do not; DictionaryLookup by size."""
+    """CSBM by class separation, with informative and uninformative edges; DictionaryLookup by size."""
     signals = (0.5, 1.5, 3.0) if small else SIGNALS
     right: dict[tuple[float, str], list[list[float]]] = {}
     within: dict[tuple[float, str], list[list[float]]] = {}
@@ -72,8 +72,8 @@ def _csbm(kind: str, same: float, signal: float, seed: int) -> tuple[float, floa
 def tells_apart(model: DeepGNN, x: Tensor, edge_index: Tensor, y: Tensor) -> float:
     """AUC of the weights of the first layer, mean of heads, for edges between nodes of one class.
 
-    Each weight by its rivals: where there are many neighbours or a strong loop, all weights are small without saying
-    anything. Uniform weights have exactly 0.5.
+    Weights are normalised by their competitors: with many neighbours or a strong self-loop all weights are
+    small. Uniform weights have exactly 0.5.
     """
     from sklearn.metrics import roc_auc_score
 
@@ -85,7 +85,7 @@ def tells_apart(model: DeepGNN, x: Tensor, edge_index: Tensor, y: Tensor) -> flo
 
 
 def lookup(kind: str, k: int, seed: int) -> tuple[float, float, float]:
-    """The share that is right on dictionaries that were learned from, on others, and the weight on the right edge."""
+    """Accuracy on training dictionaries, on unseen ones, and the weight on the correct edge."""
     seen, unseen = dictionary_lookup(
         k, min(60, math.factorial(k) * 2 // 3), seed, held_out=min(20, math.factorial(k) // 3)
     )
@@ -106,7 +106,7 @@ def lookup(kind: str, k: int, seed: int) -> tuple[float, float, float]:
 
 
 class Dictionary(nn.Module):
-    """Keys and values as vectors, one layer that attends, and a value."""
+    """Embeddings of keys and values, one attention layer, and a value classifier."""
 
     def __init__(self, k: int, layer: type, width: int = 32):
         super().__init__()
@@ -114,7 +114,7 @@ class Dictionary(nn.Module):
         self.layer, self.answer = layer(width, width, add_self_loops=False), nn.Linear(width, k)
 
     def forward(self, task: Lookup) -> tuple[Tensor, Tensor]:
-        """Logits of those who ask, and the weight of each edge."""
+        """Logits of the query nodes, and the weight of each edge."""
         x, amap = self.layer(self.key(task.key) + self.value(task.value), task.edge_index, return_map=True)
         return self.answer(x[task.asks]), amap.edges().mean(0)
 

@@ -87,8 +87,8 @@ def hetero(small: bool = False, seeds: int = 5, on_progress: ProgressCallback = 
 
 
 def related(kind: str, agree: float, seed: int) -> tuple[float, float, float]:
-    """Test accuracy; the share of the first layer's weight on the relation that tells; accuracy with relations
-    shuffled when judged (NaN without edges)."""
+    """Test accuracy; the share of the first layer's weight on the informative relation; accuracy with relations
+    shuffled at test time (NaN without edges)."""
     task, relation = two_relations(agree=agree, seed=seed)
     graph = (task.edge_index, relation)
     with torch.random.fork_rng(devices=[]):
@@ -107,7 +107,7 @@ def related(kind: str, agree: float, seed: int) -> tuple[float, float, float]:
 
 
 def agreement(task: NodeTask) -> float:
-    """The share of edges between nodes of one class."""
+    """Edge homophily: the share of edges within a class."""
     return float((task.y[task.edge_index[0]] == task.y[task.edge_index[1]]).float().mean())
 
 

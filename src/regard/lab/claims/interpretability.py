@@ -66,7 +66,7 @@ def interpret(small: bool = False, seeds: int = 5, on_progress: ProgressCallback
 
 
 def trained(name: str, seed: int = 0, small: bool = False) -> tuple[TaskModel, Task, float]:
-    """A classifier of whole graphs with GAT layers, its task, and the share it gets right (crippen: R2) on test."""
+    """A graph classifier with GAT layers, its task, and its test accuracy (crippen: R2)."""
     if name == "motifs":
         task = motifs(nodes=10, train=MOTIFS[small], val=200, test=200, seed=seed)
     else:
@@ -89,7 +89,7 @@ def trained(name: str, seed: int = 0, small: bool = False) -> tuple[TaskModel, T
 
 
 def measured(model: TaskModel, task: Task, most: int) -> dict[str, np.ndarray]:
-    """By "what/measure": AUC on nodes and edges (graphs that have the reason), Fid+ and Fid- by share (all graphs)."""
+    """By "what/measure": AUC on nodes and edges (graphs with ground truth), Fid+ and Fid- by share (all graphs)."""
     found: dict[str, np.ndarray] = {}
     if not task.classes:
         adapter = on_graphs(model, task.test[:most])
@@ -157,7 +157,7 @@ def _areas(made: dict[str, list[dict[str, np.ndarray]]], level: str) -> Panel | 
 
 
 def _shared(data: str, tables: list[np.ndarray]) -> np.ndarray:
-    """Numbers by instance, or their means where each seed draws graphs of its own and no two share an instance."""
+    """Values by instance, or their means if every seed has different graphs."""
     return np.asarray([np.nanmean(one) for one in tables] if data == "motifs" else tables)
 
 

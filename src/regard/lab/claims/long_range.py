@@ -110,7 +110,7 @@ def _ranges(right: dict[str, list[list[float]]], distances: tuple[int, ...]) -> 
 
 
 def _influences(seeds: int) -> Panel:
-    """Of fresh networks of four layers on a chain: how much the node at each distance moves the first one."""
+    """Influence of the node at each distance on the first one, in untrained networks of four layers on a chain."""
     size, layers = 9, 4
     one_way = torch.stack([torch.arange(size - 1), torch.arange(1, size)])
     edges = torch.cat([one_way, one_way.flip(0)], 1)
@@ -158,7 +158,7 @@ def _last(model: DeepGNN, edges: Tensor, x: Tensor) -> Tensor:
 
 
 def _fresh(seeds: int, depths: tuple[int, ...]) -> list[Panel]:
-    """Spread, Dirichlet energy and MAD after each depth, of networks that were not trained."""
+    """Spread, Dirichlet energy and MAD by depth, of untrained networks."""
     networks = [(SAYS[kind], kind, False) for kind in KINDS] + [("GAT, residual", "gat", True)]
     table: dict[str, np.ndarray] = {}
     for name, kind, residual in networks:

@@ -1,1 +1,1 @@
-"""Tasks of studies that compare layers and mechanisms in one network, tuned alike."""
+"""Study tasks that compare layers and mechanisms within one network, with equal tuning."""

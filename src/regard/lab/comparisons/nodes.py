@@ -1,8 +1,8 @@
-"""Nodes of one graph as the task `nodes` of a study: any layer in the same network, tuned and trained alike.
+"""The study task `nodes`: node classification with any layer in the same network, equally tuned.
 
-The network is `models.graph_networks.network.GraphNetwork`. What classic networks were denied in many comparisons
-(Luo et al. 2024, "Classic GNNs are strong baselines"), residual connections, normalisation, dropout and depth, is a
-hyperparameter of all.
+The network is `models.graph_networks.network.GraphNetwork`. Residual connections, normalisation, dropout and depth are
+hyperparameters of all networks, since many comparisons left them out of classic ones (Luo et al. 2024, "Classic GNNs
+are strong baselines").
 """
 
 from collections.abc import Callable, Mapping
@@ -29,7 +29,7 @@ from ..data.planetoid import NAMES as CITATIONS
 from ..data.planetoid import one_graph
 from ..tasks.graphs.node_study import graph_of
 
-BY_AREA = ("minesweeper", "tolokers")  # two classes, one of them rare: Platonov et al. 2023 measure the area
+BY_AREA = ("minesweeper", "tolokers")  # imbalanced binary tasks: ROC AUC, as in Platonov et al. 2023
 SYNONYMS = {"none": "mlp", "uniform": "mean"}
 DEFAULTS: dict[str, Any] = {
     "hidden": 64,
@@ -42,7 +42,7 @@ DEFAULTS: dict[str, Any] = {
     "norm": "layer",
 }
 EPOCHS = 300
-VALIDATIONS = 50  # of a training, evenly: each is a forward over the whole graph
+VALIDATIONS = 50  # per training run, evenly spaced: each is a forward over the whole graph
 
 
 class NodeBenchmark(StudyTask):
@@ -50,7 +50,7 @@ class NodeBenchmark(StudyTask):
 
     options    data: a named graph, csbm and what it takes, the path of an .npz file, or "module:function", a function
                of the seed that returns a NodeTask
-    variants   the kinds of `GraphNetwork`, none, or "module:Layer", a class of your own made as Layer(width, width) and
+    variants   the kinds of `GraphNetwork`, none, or "module:Layer", your own class, built as Layer(width, width) and
                called as layer(x, edge_index)
 
     cora, citeseer and pubmed have their public split; a heterophilous graph has ten (seed i takes split i).
@@ -75,7 +75,7 @@ class NodeBenchmark(StudyTask):
             self.source = data
         self.drawn = data not in CITATIONS and not own
         if data in HETEROPHILOUS:
-            self.splits, self.overlap = 10, 0.2 / 0.48  # shares of the nodes that are judged and learned from
+            self.splits, self.overlap = 10, 0.2 / 0.48  # test over training nodes
         area, accuracy = {"area": Measure("ROC AUC, %")}, {"accuracy": Measure("accuracy, %")}
         first = area | accuracy if data in BY_AREA else accuracy
         self.measures = first | {"mcc": Measure("Matthews correlation", 1.0, 3)}
@@ -91,7 +91,7 @@ class NodeBenchmark(StudyTask):
 
 
 def run_nodes(variant: str, seed: int, setting: Setting) -> dict[str, Any]:
-    """One network from one seed; its validation measure, and unless it tunes its test measures."""
+    """One network from one seed: its validation metric, and its test metrics unless tuning."""
     torch.set_num_threads(setting.threads)
     task = _graph(_as_key(setting.options), seed).to(setting.device)
     hyper = DEFAULTS | dict(setting.hyper)
@@ -129,7 +129,7 @@ def run_nodes(variant: str, seed: int, setting: Setting) -> dict[str, Any]:
 
 
 def measured(name: str, out: Tensor, truth: Tensor) -> float:
-    """A measure of log-probabilities (N, classes): accuracy, mcc (Matthews), area under the ROC curve."""
+    """A metric of log-probabilities (N, classes): accuracy, mcc (Matthews), area under the ROC curve."""
     if name == "accuracy":
         return float((out.argmax(-1) == truth).double().mean())
     from sklearn.metrics import matthews_corrcoef, roc_auc_score
@@ -142,7 +142,7 @@ def measured(name: str, out: Tensor, truth: Tensor) -> float:
 def _fit(
     model: nn.Module, task: NodeTask, hyper: Mapping[str, Any], epochs: int, main: str, setting: Setting
 ) -> tuple[float, list[float]]:
-    """Train on all nodes at once; the model ends with the weights that were best on the validation nodes."""
+    """Full-batch training; the model ends with the weights of the best validation."""
     optimiser = torch.optim.Adam(model.parameters(), lr=hyper["rate"], weight_decay=hyper["decay"])
     every = max(1, epochs // VALIDATIONS)
     truth = task.y[task.val].cpu()
@@ -184,7 +184,7 @@ def _network(task: NodeTask, layer: "str | OwnLayer", hyper: Mapping[str, Any]) 
 
 
 def _count(task: NodeTask, layer: "str | OwnLayer", hyper: Mapping[str, Any]) -> int:
-    """How many parameters a network has."""
+    """Number of parameters of a network."""
     with torch.random.fork_rng(devices=[]):
         return sum(p.numel() for p in _network(task, layer, hyper).parameters())
 
@@ -202,7 +202,7 @@ def _as_key(options: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
 
 @cache
 def _graph(options: tuple[tuple[str, Any], ...], seed: int) -> NodeTask:
-    """The graph that a seed trains on; dense if that takes little, since many short trainings read it."""
+    """The graph of a seed; dense if small, which is faster for many short runs."""
     named = dict(options)
     data = named.pop("data")
     task: NodeTask = find(data)(seed) if ":" in data else graph_of(data, seed, **named)

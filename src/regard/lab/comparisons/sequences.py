@@ -1,4 +1,4 @@
-"""Sequence mechanisms as the task `sequences` of a study: one language model, any mixer, tuned and trained alike."""
+"""The study task `sequences`: one language model with any token mixer, equally tuned."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -20,18 +20,19 @@ from ..data.wikitext import wikitext
 DEFAULTS: dict[str, Any] = {"rate": 3e-3, "width": 64, "heads": 4, "layers": 2, "conv": 4, "decay": 0.01}
 STEPS, BATCH, TRAIN, TEST = 400, 32, 8192, 512
 BYTES = 128  # of a stretch of text
-WARMUP = 0.1  # of the steps; then the rate falls to 0 along a cosine
+WARMUP = 0.1  # share of the steps; then cosine decay to 0
 
 
 class SequenceBenchmark(StudyTask):
-    """A mechanism mixes the tokens of a small language model.
+    """A small language model with a mechanism as its token mixer.
 
-    options    data: recall, induction, copying or needle (`lab.data.planted.sequences`), asked at the length that was
-               trained and at twice that; or wikitext, bytes of WikiText-2's valid part, the last tenth held out; length
-    variants   the names of `MIXERS`, or "module:Mixer", a class of your own made as Mixer(width, heads) and called as
-               layer(x), which must be causal
+    options    data: recall, induction, copying or needle (`lab.data.planted.sequences`), tested at the training
+               length and at twice that; or wikitext, bytes of WikiText-2's validation part, the last tenth held out;
+               length
+    variants   the names of `MIXERS`, or "module:Mixer", your own causal class, built as Mixer(width, heads) and called
+               as layer(x)
 
-    The data are drawn anew by each seed; wikitext has one text for all.
+    Every seed has new data; wikitext has one text for all.
     """
 
     call = "regard.lab.comparisons.sequences:run_sequences"
@@ -101,7 +102,7 @@ def _fit(
     seed: int,
     setting: Setting,
 ) -> list[float]:
-    """AdamW with warm-up and a cosine, gradients clipped to 1; the measure on the validation part ten times."""
+    """AdamW with warm-up and cosine decay, gradients clipped to norm 1; ten validations."""
     optimiser = torch.optim.AdamW(model.parameters(), lr=hyper["rate"], weight_decay=hyper["decay"])
     draw, curve = np.random.default_rng(seed), []
     for step in range(1, steps + 1):
@@ -126,7 +127,7 @@ def _fit(
 
 @torch.no_grad()
 def _measured(model: CausalLanguageModel, data: PlantedSequences, device: str) -> Tensor:
-    """(N,) of each sequence: the share of answers that are right; of text, bits a byte."""
+    """(N,) of each sequence: accuracy; for text, bits per byte."""
     model.eval()
     found = []
     for tokens, targets in zip(data.tokens.split(64), data.targets.split(64), strict=True):
@@ -150,7 +151,7 @@ def _mixer(variant: str) -> "str | Mixer":
 
 @lru_cache(maxsize=4)
 def _planted(data: str, length: int | None, seed: int) -> tuple[PlantedSequences, ...]:
-    """Training, validation and test part, and a test of twice the length; each drawn by a stream of its own."""
+    """Training, validation and test part, and a test of twice the length, each from its own random stream."""
     length = length or LENGTHS[data]
     seeds = [int(child.generate_state(1)[0]) for child in np.random.SeedSequence(seed).spawn(4)]
     make = TASKS[data]
@@ -164,7 +165,7 @@ def _planted(data: str, length: int | None, seed: int) -> tuple[PlantedSequences
 
 @lru_cache(maxsize=1)
 def _text(length: int) -> tuple[PlantedSequences, PlantedSequences, PlantedSequences, None]:
-    """Stretches of bytes of WikiText-2's valid part: eight tenths, one to choose by, the last one held out."""
+    """Byte sequences of WikiText-2's validation part: 80 % train, 10 % val, the last 10 % test."""
     data = np.frombuffer(wikitext("valid").encode(), np.uint8).astype(np.int64)
     ends = [0, int(0.8 * len(data)), int(0.9 * len(data)), len(data)]
 

@@ -16,11 +16,11 @@ _ARRAYS = ("x_p_data", "x_p_indices", "x_p_indptr", "x_p_shape", "y", "edge_pa",
 
 
 def acm(labels: int = 20, folder: "str | Path | None" = None) -> TypedTask:
-    """In which of three fields was a paper published? 20, 40 or 60 labelled papers a class, 1000 to choose by and
-    1000 to judge on, as Wang, Liu, Han and Shi 2021 (HeCo) split them.
+    """In which of three fields was a paper published? 20, 40 or 60 labelled papers a class, 1000 for validation and
+    1000 for test, the split of Wang, Liu, Han and Shi 2021 (HeCo).
 
-    Words of a paper are its features: 1 where it has the word. Authors and subjects have none but their number
-    (one-hot). Edges go both ways. Read from hetero_graphs/acm.npz in `folder`, else in REGARD_DATA.
+    Words of a paper are its features: 1 where it has the word. Authors and subjects have one-hot ids.
+    Edges in both directions. Read from hetero_graphs/acm.npz in `folder`, else in REGARD_DATA.
     """
     if labels not in LABELS:
         raise ValueError(f"acm(labels={labels}): expected one of {', '.join(map(str, LABELS))} a class.")

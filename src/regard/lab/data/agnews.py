@@ -1,4 +1,4 @@
-"""AG News: which of four desks does a news item belong to?"""
+"""AG News: topic classification, four classes."""
 
 import csv
 from pathlib import Path
@@ -17,8 +17,8 @@ NAMES = ("world", "sports", "business", "science")
 def ag_news(folder: "str | Path | None" = None, split: int = 0, least: int = 2) -> Task:
     """Title and description of a news item, four classes; read from text/ag_news_test.csv.gz in REGARD_DATA.
 
-    These are the 7600 rows of the published test part alone, shuffled by the seed `split` and cut into 5600 to train,
-    1000 to choose and 1000 to judge: accuracies are not comparable with published ones, whose training part has
+    These are the 7600 rows of the published test part alone, shuffled by the seed `split` and split into 5600 train,
+    1000 val and 1000 test: accuracies are not comparable with published ones, whose training part has
     120,000 rows. Zhang, Zhao and LeCun 2015.
     """
     rows = _rows(folder)
@@ -32,7 +32,7 @@ def ag_news(folder: "str | Path | None" = None, split: int = 0, least: int = 2) 
 
 
 def items(folder: "str | Path | None" = None, split: int = 0) -> list[tuple[int, tuple[str, ...], int]]:
-    """Of each item of the part to judge on: its row, its words as they were written, its class."""
+    """For each test item: its row, its original words, its class."""
     rows = _rows(folder)
     return [(place, tuple(tokens(rows[place][1])), rows[place][0]) for place in _cuts(len(rows), split)[2]]
 
@@ -48,6 +48,6 @@ def _rows(folder: "str | Path | None") -> list[tuple[int, str]]:
 
 
 def _cuts(count: int, split: int) -> tuple[list[int], list[int], list[int]]:
-    """Places of the rows to train, to choose and to judge."""
+    """Indices of the train, val and test rows."""
     order, held = np.random.default_rng(split).permutation(count).tolist(), count * 1000 // 7600
     return order[: -2 * held], order[-2 * held : -held], order[-held:]

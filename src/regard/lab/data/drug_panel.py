@@ -55,7 +55,7 @@ def drug_panel(folder: "str | Path | None" = None, network: float = 0.95) -> Dru
     network   proteins are joined above this STRING score: 0.95 or 0.9
 
     A drug is its PubChem number: both measurements of a pair that GDSC has under two ids become their mean, so that no
-    part of a split knows half of another's pair. Three drugs with doubtful SMILES are left out. Needs RDKit (extra
+    pair leaks between parts of a split. Three drugs with doubtful SMILES are left out. Needs RDKit (extra
     `chem`). Read from drug_response/ in REGARD_DATA.
     """
     if network not in NETWORKS:
@@ -106,7 +106,7 @@ def fingerprint(smiles: str, bits: int = FINGERPRINT) -> np.ndarray:
 
 
 def scaffold(smiles: str) -> str:
-    """The ring systems of a molecule and what links them, as SMILES; a molecule without a ring is its own scaffold.
+    """The ring systems of a molecule and their linkers, as SMILES; a molecule without a ring is its own scaffold.
 
     Bemis and Murcko 1996.
     """
@@ -126,7 +126,7 @@ def _drugs(folder: "str | Path | None") -> dict[str, dict[str, str]]:
 
 
 def _matrix(rows: list[tuple[str, str, float]], drugs: list[str], lines: list[str]) -> np.ndarray:
-    """(D, L): means of what was measured, NaN elsewhere."""
+    """(D, L): means of the measurements, NaN elsewhere."""
     row, column = ({name: at for at, name in enumerate(names)} for names in (drugs, lines))
     places = np.array([(row[drug], column[line]) for drug, line, _ in rows])
     values = np.array([value for _, _, value in rows])

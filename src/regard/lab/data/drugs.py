@@ -21,7 +21,7 @@ SPLITS = ("pairs", "drugs", "cells")
 
 @dataclass(eq=False, repr=False)
 class DrugTask(Task):
-    """Responses of cell lines to drugs whose graphs are known. An example's inputs are (2,): its drug, its cell line.
+    """Responses of cell lines to drugs with molecular graphs. An example's inputs are (2,): its drug, its cell line.
 
     molecules     of each drug; drug_names beside them
     methylation   (cell lines, sites) shares of methylated promoters; cell_names beside them
@@ -40,7 +40,7 @@ class DrugTask(Task):
 def drug_response(folder: "str | Path | None" = None, held_out: str = "pairs", seed: int = 0) -> Task:
     """ln IC50 from the drug's SMILES (inputs, one number a letter) and the cell line's methylation (second, (808,)).
 
-    held_out   what val and test have that training has not: "pairs" (a tenth of the pairs each), "drugs" or "cells"
+    held_out   what is unseen in training: "pairs" (a tenth of the pairs each), "drugs" or "cells"
                (a tenth of the drugs or cell lines each: much harder, since means of drugs and cells no longer help)
 
     A compound is its PubChem number: some were measured under two numbers of GDSC, and both measurements of a pair, or
@@ -71,9 +71,9 @@ def drug_graphs(
     compounds: int | None = None,
     cell_lines: int | None = None,
 ) -> DrugTask:
-    """The same responses for models that read the drug as a graph: RDKit's atoms and bonds (extra `chem`).
+    """The same responses with drugs as molecular graphs: RDKit's atoms and bonds (extra `chem`).
 
-    compounds, cell_lines   only so many of them, the same for every seed: a smaller task
+    compounds, cell_lines   a subset of this size, the same for every seed
 
     The three drugs whose SMILES are in doubt are left out.
     """
@@ -123,7 +123,7 @@ def _cells(folder: "str | Path | None") -> dict[str, np.ndarray]:
 
 
 def _some(names: list[str], count: int | None) -> list[str]:
-    """So many of them, drawn once and for all, in their order."""
+    """A fixed random subset, in order."""
     kept = np.random.default_rng(0).permutation(len(names))[:count]
     return [names[at] for at in np.sort(kept).tolist()]
 
@@ -134,7 +134,7 @@ def _chromosome(site: str) -> str:
 
 
 def _parts(rows: list[dict[str, str]], held_out: str, seed: int) -> list[int]:
-    """0 to train, 1 to choose, 2 to judge: for each response; groups are never cut."""
+    """0 train, 1 val, 2 test for each response; groups stay together."""
     if held_out not in SPLITS:
         raise ValueError(f"drug_response(held_out={held_out!r}): expected {', '.join(SPLITS)}.")
     keys = {"pairs": ("depmap_id", "pubchem_id"), "drugs": ("pubchem_id",), "cells": ("depmap_id",)}[held_out]

@@ -1,4 +1,4 @@
-"""Where people looked: reading times of words, and fixations on photographs."""
+"""Eye tracking: reading times of words, and fixations on photographs."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Heterophilous graphs: neighbours seldom share a class."""
+"""Heterophilous graphs: neighbours rarely share a class."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ _ARRAYS = ("node_features", "node_labels", "edges", "train_masks", "val_masks", 
 
 
 def heterophilous(name: str, split: int = 0, folder: "str | Path | None" = None) -> NodeTask:
-    """A graph with one of its ten fixed splits, edges both ways; read from heterophilous/<name>.npz in REGARD_DATA.
+    """A graph with one of its ten fixed splits, undirected; read from heterophilous/<name>.npz in REGARD_DATA.
 
     Plain chameleon and squirrel have duplicate nodes that leak from training to test; the _filtered ones do not.
     Pei et al. 2020; Platonov et al. 2023.
@@ -38,7 +38,7 @@ def heterophilous(name: str, split: int = 0, folder: "str | Path | None" = None)
     edges, nodes = found["edges"], len(found["node_labels"])
     masks = {f"{part}_mask": found[f"{part}_masks"] for part in PARTS}
     if edges.ndim != 2 or edges.shape[1] != 2 or any(mask.shape != (10, nodes) for mask in masks.values()):
-        raise ValueError(f"{path} is not a graph with ten splits as expected: edges or masks do not fit.")
+        raise ValueError(f"{path} is not a valid graph with ten splits: edges or masks do not fit.")
     arrays = {
         "x": found["node_features"],
         "edge_index": np.unique(np.concatenate([edges.T, edges.T[::-1]], 1), axis=1),

@@ -9,9 +9,9 @@ from torch import Tensor
 
 @dataclass(frozen=True, eq=False)
 class Lookup:
-    """Disjoint graphs of 2k nodes: k ask (key, no value) and k know (key, value); each asker sees all knowers.
+    """Disjoint graphs of 2k nodes: k query nodes (key) and k value nodes (key, value), completely connected.
 
-    key (N,) in 0..k-1, value (N,) in 0..k-1 and k for "none", edge_index (2, G k^2) knowers to askers,
+    key (N,) in 0..k-1, value (N,) in 0..k-1 and k for "none", edge_index (2, G k^2) value nodes to query nodes,
     asks (N,) bool; y (G k,) the values asked for, in the order of the askers; answer (G k,) the edge that leads there.
     """
 
@@ -27,8 +27,8 @@ class Lookup:
 def dictionary_lookup(k: int, graphs: int, seed: int = 0, held_out: int = 0) -> tuple[Lookup, Lookup]:
     """`graphs` dictionaries of k words to learn from and `held_out` others; no two are the same.
 
-    Right is who tells the one neighbour that has the same key from the others: `answer` says which edge that is.
-    A score that ranks the neighbours alike for all who ask (GAT) is right for one asker in k and guesses for the rest.
+    A query node must attend the neighbour with the same key: `answer` is that edge. A static score, which ranks the
+    neighbours alike for all queries (GAT), is right for one query in k and guesses the rest.
 
     Brody, Alon and Yahav 2022.
     """

@@ -1,4 +1,4 @@
-"""MNIST: handwritten digits, and the same digits with noise to be taken away."""
+"""MNIST: handwritten digits, and denoising of them."""
 
 import gzip
 import struct
@@ -37,7 +37,7 @@ def noisy_mnist(
     test: int = 2_000,
     seed: int = 0,
 ) -> Task:
-    """Take the noise away: inputs are targets plus Gaussian noise of that deviation, drawn once, then cut to [0, 1]."""
+    """Denoising: inputs are targets plus fixed Gaussian noise of this deviation, clipped to [0, 1]."""
     if not noise > 0:
         raise ValueError(f"noisy_mnist(noise={noise}): expected a deviation above 0.")
     clean, draw = mnist(folder, train, val, test), torch.Generator().manual_seed(seed)

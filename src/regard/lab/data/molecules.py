@@ -15,12 +15,12 @@ _ARRAYS = ("node_ptr", "edge_ptr", "x", "edge_index", "y", "attr_ptr", "attr_col
 
 
 def molecules(name: str = "benzene", folder: "str | Path | None" = None, bonds: bool = False) -> Task:
-    """Has it a benzene ring (benzene), does a rule of three parts hold (logic10), how oily is it (crippen, a number)?
+    """Has it a benzene ring (benzene), does a logical rule hold (logic10), its lipophilicity (crippen, regression).
 
-    inputs (atoms, 14), edges both ways; gold (atoms, columns) one admissible explanation a column, the best counts.
+    inputs (atoms, 14), undirected edges; gold (atoms, columns) one admissible explanation a column, the best counts.
     bonds=True: five more columns, how many bonds of each kind an atom has (single, double, triple, aromatic, other).
-    The last tenth of the training molecules is chosen by. Read from graph_explanations/<name>.npz in REGARD_DATA.
-    Sanchez-Lengeling et al. 2020.
+    The last tenth of the training molecules is the validation part. Read from graph_explanations/<name>.npz in
+    REGARD_DATA. Sanchez-Lengeling et al. 2020.
     """
     if name not in NAMES:
         raise ValueError(f"molecules({name!r}): expected one of {', '.join(NAMES)}.")

@@ -1,4 +1,4 @@
-"""ERASER Movies: long film reviews, and the spans that made people judge them so."""
+"""ERASER Movies: long film reviews with human rationales."""
 
 import json
 from dataclasses import dataclass
@@ -19,9 +19,9 @@ LABELS = ("NEG", "POS")
 
 @dataclass(frozen=True, eq=False)
 class Review:
-    """A review as it was written. words; label 0 or 1; marks (n,) bool: the words of rationales.
+    """An original review. words; label 0 or 1; marks (n,) bool: the words of rationales.
 
-    exhaustive: whether all reasons were marked, and not some of them alone.
+    exhaustive: whether all rationales were marked, or only some.
     """
 
     words: tuple[str, ...]
@@ -31,7 +31,7 @@ class Review:
 
 
 def reviews(folder: "str | Path | None" = None) -> dict[str, list[Review]]:
-    """The same documents word for word, by part: train, val, test. Nothing is cut; 199 of test are exhaustive."""
+    """The documents word for word, by part: train, val, test, untruncated; 199 of test are exhaustive."""
     parts: dict[str, list[Review]] = {"train": [], "val": [], "test": []}
     for row in rows(folder):
         words = tuple(row["text"].split())
@@ -45,10 +45,10 @@ def movies(folder: "str | Path | None" = None, sentences: int = 80, words: int =
     """Is a review positive? 1600/200/200 documents, read from text/eraser_movies.jsonl.gz in REGARD_DATA.
 
     An example is a document: inputs (sentences, words), parts (sentences,) their lengths, gold (sentences, words) 1
-    where a word stands in a rationale (test: exhaustive; train and val: some of the reasons, not all).
-    sentences, words   longer documents and sentences are cut there: of a long review the last sentences are kept,
-                       because the verdict stands at the end
-    least              how often a word must occur in training reviews to have a number of its own
+    for words of rationales (exhaustive in test; incomplete in train and val).
+    sentences, words   maximum lengths: of long reviews the last sentences are kept, since the verdict is at
+                       the end
+    least              minimum count of a word in training reviews to be in the vocabulary
 
     Zaidan et al. 2007; DeYoung et al. 2020.
     """
@@ -62,7 +62,7 @@ def movies(folder: "str | Path | None" = None, sentences: int = 80, words: int =
 
 
 def rows(folder: "str | Path | None" = None) -> list[dict[str, Any]]:
-    """Every document as it is in the file: id, split, label, text, rationales."""
+    """The documents of the file: id, split, label, text, rationales."""
     path = data_file("text/eraser_movies.jsonl.gz", folder)
     return [_row(line, f"{path}, line {at}") for at, line in enumerate(read_lines(path), 1)]
 
@@ -98,7 +98,7 @@ def _document(row: Any, known: Vocabulary, sentences: int, words: int, place: in
 
 
 def _marked(row: Any, count: int) -> Tensor:
-    """(words,) 1 where a word stands in a rationale."""
+    """(words,) 1 for words of rationales."""
     marked = torch.zeros(count)
     for start, end in row["rationales"]:
         marked[start:end] = 1.0

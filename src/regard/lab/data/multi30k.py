@@ -22,11 +22,11 @@ def multi30k(
 ) -> TranslationTask:
     """Translate captions: 29,000/1,014/1,000 pairs, read from alignment/multi30k_*.gz in REGARD_DATA.
 
-    pieces   0: words that occur twice have a number; else byte-pair pieces, at most so many a language
-    longest  training pairs with a longer side are left out
-    lines    only so many training pairs
+    pieces   0: words that occur at least twice; else a BPE vocabulary of this size for each language
+    longest  maximum length of training pairs
+    lines    maximum number of training pairs
 
-    Targets end with the end mark. Elliott et al. 2016.
+    Targets end with the end token. Elliott et al. 2016.
     """
     for name, language in (("source", source), ("target", target)):
         if language not in LANGUAGES:
@@ -50,7 +50,7 @@ def pairs(
     pieces: int = 0,
     longest: int = 100,
 ) -> TranslationTask:
-    """A translation task of lines of your own."""
+    """A translation task from line pairs."""
     cut = [
         Pieces([pair[side] for pair in train], pieces) if pieces else Words(pair[side] for pair in train)
         for side in (0, 1)

@@ -12,17 +12,17 @@ NAMES = ("cora", "citeseer", "pubmed")
 
 
 def planetoid(name: str, folder: "str | Path | None" = None, normalise: bool = True) -> NodeTask:
-    """A citation graph with its public split: 20 labelled papers a class, 500 to choose by, 1000 to judge on.
+    """A citation graph with its public split: 20 labelled papers a class, 500 validation and 1000 test papers.
 
     Words of a paper are its features (sparse; Pubmed: TF-IDF), each row divided by its sum unless normalise=False.
-    Edges go both ways, without self-loops. Read from planetoid/<name>.npz in `folder`, else in REGARD_DATA.
+    Undirected, without self-loops. Read from planetoid/<name>.npz in `folder`, else in REGARD_DATA.
 
     Yang, Cohen and Salakhutdinov 2016.
     """
     if name not in NAMES:
         raise ValueError(f"planetoid({name!r}): expected one of {', '.join(NAMES)}.")
     task = read_graph(data_file(f"planetoid/{name}.npz", folder), normalise=normalise)
-    return replace(task, name=name, source="", digest="")  # its run finds it by name
+    return replace(task, name=name, source="", digest="")  # runs refer to it by name
 
 
 def one_graph(data: str, split: int = 0) -> NodeTask:

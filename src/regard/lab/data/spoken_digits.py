@@ -1,4 +1,4 @@
-"""Spoken digits: single clips of six speakers, and strings of them to be written down."""
+"""Spoken digits: clips of six speakers, and strings of digits for speech recognition."""
 
 import math
 from pathlib import Path
@@ -47,7 +47,7 @@ def spoken_strings(
     bands: int = 40,
     seed: int = 0,
 ) -> Task:
-    """Write down a string of 3 to 7 digits of a speaker who was never heard.
+    """Recognise strings of 3 to 7 digits of an unseen speaker.
 
     Clips of one speaker (each with its own loudness, with short pauses between) are joined into a string. Training and
     val strings are of five speakers, test strings of the one held out; val strings are made of takes 0 to 4, training

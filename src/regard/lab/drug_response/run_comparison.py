@@ -1,4 +1,4 @@
-"""The whole comparison: run what is missing, judge the attention, and write tables, figures and a verdict."""
+"""The whole comparison: run missing trials, judge the attention, and write tables, figures and a verdict."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ from .protocol.splits import SPLITS
 
 
 def foretold(setting: ResponseSetting, splits: Sequence[str]) -> list[str]:
-    """What each split can show, said before it is run."""
+    """Power analysis of each split, before it is run."""
     made = []
     for split in splits:
         some = setting.variants[split]
@@ -43,7 +43,7 @@ def run_split(
 
 
 def reports_of(setting: ResponseSetting, splits: Sequence[str], out: Path) -> list[SplitReport]:
-    """What is known so far, from the store; splits without a result are left out."""
+    """Reports of the results in the store; splits without results are skipped."""
     store = store_of(out)
     try:
         found = [SplitReport.of(split, collect(store, setting.study(split))) for split in splits]

@@ -1,4 +1,4 @@
-"""Drug response under a nested protocol as the task of a study: `response`."""
+"""The study task `response`: drug response with nested cross-validation."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +14,7 @@ OPTIONS = ("held_out", "trials")
 
 class Response(StudyTask):
     """ln IC50 of new pairs, cell lines, tissues, drugs or scaffolds; options: held_out (one of the splits) and trials,
-    the number of settings that are tried for each model inside the training part. Seed i is fold i % 5."""
+    the tuning budget of each model within the training part. Seed i is fold i % 5."""
 
     call = "regard.lab.drug_response.protocol.trial:run_response"
 

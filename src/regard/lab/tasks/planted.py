@@ -1,4 +1,4 @@
-"""Retrieval: the task that only attention by a question solves."""
+"""Retrieval: a task that only query-based attention can solve."""
 
 from torch import nn
 
@@ -14,7 +14,7 @@ KEYS, VALUES = 16, 8
 
 
 class Retrieval(Experiment):
-    """The value of the key asked for. `truth` is the weight on the pair that has the answer."""
+    """The value of the queried key. `truth` is the weight on the correct pair."""
 
     name = "retrieval"
     measures = {"accuracy": Measure("accuracy, %"), "truth": Measure("weight on the answer, %")}  # noqa: RUF012

@@ -1,4 +1,4 @@
-"""Strings of spoken digits of a speaker who was never heard."""
+"""Recognition of spoken digit strings of an unseen speaker."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ BANDS = 40
 
 
 def word_errors(said: list[str], wanted: list[str]) -> float:
-    """Word error rate: edits of words / words wanted."""
+    """Word error rate: word edits / reference words."""
     from torchmetrics.functional.text import word_error_rate
 
     return float(word_error_rate(said, wanted))

@@ -1,4 +1,4 @@
-"""Tasks that are made, so that what attention ought to look at is known. They need no files."""
+"""Synthetic tasks with ground truth for attention. They need no files."""
 
 from .cipher import cipher
 from .clutter import clutter

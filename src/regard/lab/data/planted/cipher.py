@@ -1,4 +1,4 @@
-"""A cipher: a made language with a known word for each word and a known order, hence an exact gold alignment."""
+"""A cipher: an artificial translation task with a known lexicon and word order, hence an exact gold alignment."""
 
 import itertools
 
@@ -23,12 +23,12 @@ def cipher(
 ) -> Task:
     """Translate: each source word has its target word, some have two, and the order changes.
 
-    order     "same"; "reversed": the whole sentence; "phrases": a sentence is cut into phrases of 1 to 4 words, told
-              apart by the first word of each (the last quarter of the words begin phrases), and each is reversed
+    order     "same"; "reversed": the whole sentence; "phrases": sentences consist of phrases of 1 to 4 words, marked by
+              their first word (the last quarter of the vocabulary), and each phrase is reversed
     doubled   the share of words whose translation has two words
 
-    inputs (n,), target (t,) with the end mark, gold (t, n): the source word that a target word comes from (the end
-    mark comes from none). Lexicon and order are drawn from the seed and learnable from pairs alone.
+    inputs (n,), target (t,) with the end token, gold (t, n): the source word of each target word (none for
+    the end token). Lexicon and order are drawn from the seed and learnable from pairs alone.
     """
     if order not in ("same", "reversed", "phrases"):
         raise ValueError(f"cipher(order={order!r}): expected same, reversed or phrases.")

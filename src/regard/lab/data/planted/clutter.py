@@ -15,8 +15,8 @@ def clutter(canvas: int = 32, bits: int = 6, train: int = 4000, val: int = 500, 
     8 x 8 box of the digit covers, patches row by row.
 
     The digits are scikit-learn's (1797 images); training, val and test use different ones. Clutter is `bits` pieces of
-    4 x 4 pixels cut from other training digits, never over the box. The box is the truth: pixels outside it were put
-    there without regard to the answer.
+    4 x 4 pixels cut from other training digits, never over the box. The box is the ground truth: pixels outside it
+    are independent of the answer.
     """
     from sklearn.datasets import load_digits
 
@@ -54,7 +54,7 @@ def clutter(canvas: int = 32, bits: int = 6, train: int = 4000, val: int = 500, 
 
 
 def box_patches(canvas: int, top: int, left: int) -> Tensor:
-    """(patches,) the share of each patch that the box covers."""
+    """(patches,) the covered share of each patch."""
     box = torch.zeros(canvas, canvas)
     box[top : top + SIDE, left : left + SIDE] = 1.0
     return box.unfold(0, PATCH, PATCH).unfold(1, PATCH, PATCH).mean((-1, -2)).flatten()

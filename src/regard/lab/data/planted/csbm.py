@@ -1,4 +1,4 @@
-"""The contextual stochastic block model: two classes, features that tell them apart, edges that mostly stay within."""
+"""The contextual stochastic block model: two classes with informative features and mostly intra-class edges."""
 
 import numpy as np
 import torch
@@ -9,15 +9,15 @@ from regard.data.nodes import NodeTask, split_masks
 def csbm(
     nodes: int = 400, signal: float = 1.0, same: float = 0.75, degree: float = 10, width: int = 8, seed: int = 0
 ) -> NodeTask:
-    """Which of two classes? x (N, width) drawn around +mu or -mu with deviation 1; edges both ways.
+    """Which of two classes? x (N, width) from N(+mu, I) or N(-mu, I); undirected.
 
         x_i ~ N(y_i mu, I),  |mu| = signal,   P(i - j) = 2 degree / N times same, or 1 - same across
 
-    signal   how far apart the classes are: an MLP can be right in Phi(signal) of the cases and no more
-    same     the share of edges within a class; at 0.5 edges tell nothing
+    signal   class separation: the best accuracy of an MLP is Phi(signal)
+    same     the share of edges within a class; at 0.5 edges are uninformative
 
-    Half of the nodes are learned from, a quarter chosen by, a quarter judged on. Attention ought to tell edges within
-    a class from edges across, and can where the signal is well above sqrt(log N); below, nothing can. Deshpande et al.
+    Half of the nodes are train, a quarter val, a quarter test. Attention should separate intra- from inter-class edges,
+    and can if the signal is well above sqrt(log N); below, nothing can. Deshpande et al.
     2018; Fountoulakis et al. 2023.
     """
     if nodes < 8 or width < 1 or not 0 <= same <= 1 or not 0 < degree < nodes / 2:

@@ -1,21 +1,21 @@
-"""Far: the answer stands at a known distance from the node that is asked."""
+"""Long range: the answer is at a known distance from the query node."""
 
 import numpy as np
 import torch
 
 from regard.data.nodes import NodeTask, split_masks
 
-BEYOND = 2  # nodes behind the one that knows
+BEYOND = 2  # nodes behind the answer node
 
 
 def far(distance: int, graphs: int = 200, colours: int = 4, seed: int = 0) -> NodeTask:
-    """Chains: the first node is asked for the colour of the node that is `distance` edges away.
+    """Chains: the label of the first node is the colour of the node at `distance` edges.
 
-    x (N, colours + 2): the colour of each node, one-hot and drawn; a mark on the node that is asked, another on the
-    one that knows. Every node has a colour, so that it matters whose is heard. Chains go on two nodes further; edges
-    both ways. Only nodes that are asked are learned from (half of the chains), chosen by and judged on.
+    x (N, colours + 2): a random one-hot colour for each node, a mark on the query node and one on the answer
+    node. Every node has a colour, so that the source matters. Chains continue two nodes further; undirected. Only
+    query nodes are in the splits (half of the chains in train).
 
-    A network of fewer layers than `distance` is at chance, 1 / colours, whatever it attends to.
+    A network of fewer layers than `distance` is at chance, 1 / colours, for any weights.
     """
     if distance < 1 or graphs < 8 or colours < 2:
         raise ValueError(

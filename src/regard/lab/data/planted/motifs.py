@@ -11,18 +11,18 @@ MOTIFS = {
     "crossing": ((0, 2), (0, 3), (0, 4), (1, 2), (1, 3), (1, 4)),
 }
 SIZE = 5
-HIGHEST = 4  # degrees from here on are told as one
+HIGHEST = 4  # higher degrees share a feature
 
 
 def motifs(nodes: int = 20, train: int = 600, val: int = 100, test: int = 100, seed: int = 0) -> Task:
-    """House or crossing? inputs (N, 5) the degree of each node, one-hot; edges both ways; gold (N,) 1 on the nodes of
+    """House or crossing? inputs (N, 5) the degree of each node, one-hot; undirected; gold (N,) 1 on the nodes of
     the motif.
 
     Both have five nodes, six edges and the degrees 2, 2, 2, 3, 3: in a house (a square with a roof) the two of degree 3
-    are neighbours, in a crossing (two nodes that both see the other three) they are not. The motif hangs on a node of a
-    chain by a node of its own, both drawn; chains have between half of `nodes` and all of them, and nodes are shuffled.
-    So counting nodes tells nothing, and nothing but the motif tells the classes apart. After BA-2motifs (Luo et al.
-    2020), where counting is enough.
+    are neighbours, in a crossing (two nodes that both see the other three) they are not. A random node of the
+    motif is attached to a random node of a chain of between nodes / 2 and `nodes` nodes, and nodes are shuffled. So
+    node counts are uninformative, and only the motif separates the classes. After BA-2motifs (Luo et al. 2020),
+    where counts are enough.
     """
     if nodes < 2:
         raise ValueError(f"motifs(nodes={nodes}): expected a chain of 2 or more nodes.")

@@ -1,4 +1,4 @@
-"""Two relations: one says what a node is, the other says nothing."""
+"""Two relations: one informative, one random."""
 
 import numpy as np
 import torch
@@ -13,10 +13,9 @@ def two_relations(
     """A node task and the relation of each edge (E,): 0 leads to nodes of the same class with probability `agree`, 1 to
     any node.
 
-    x (N, classes): a node's class for the share `told` of the nodes, zeros for the others; each node has `degree` edges
-    of each relation. Half of the nodes are learned from, a quarter chosen by, a quarter judged on; nodes of
-    which the class is told are never chosen by or judged on. Attention ought to look along relation 0: mean weights
-    mix in as much noise as they find edges of relation 1.
+    x (N, classes): the one-hot class for a share `told` of the nodes, zeros for the others; each node has `degree`
+    edges of each relation. Half of the nodes are train, a quarter val, a quarter test; nodes with a revealed class
+    are never val or test. Attention should weight relation 0: equal weights mix in noise from relation 1.
     """
     if nodes < 8 or classes < 2 or not 0 <= agree <= 1 or not 0 < told < 0.5:
         raise ValueError(

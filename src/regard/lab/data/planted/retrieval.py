@@ -1,4 +1,4 @@
-"""Retrieval: a question names a key, and the answer is the value that stands beside it."""
+"""Retrieval: the value of a queried key."""
 
 import numpy as np
 import torch
@@ -10,13 +10,13 @@ from regard.data.task import Task
 def retrieval(
     pairs: int = 8, keys: int = 16, values: int = 8, train: int = 4000, val: int = 500, test: int = 500, seed: int = 0
 ) -> Task:
-    """A table of distinct keys, each with a value drawn at random, and a question; say the value of the key asked for.
+    """A table of distinct keys with random values, and a query key; the target is its value.
 
-    inputs (pairs, 2) numbers of key and value, second (1,) the key asked for, target the value, gold (pairs,) one-hot
+    inputs (pairs, 2) ids of key and value, second (1,) the query key, target the value, gold (pairs,) one-hot
     at the pair that answers. Values have the numbers 0..values - 1 and keys 0..keys - 1.
 
-    Only who attends by the question can know the answer: an average over the pairs knows which values there are and
-    not whose they are. The best that it can do is to name the most frequent value (`most_frequent`).
+    Only attention by the query can solve it: an average over pairs knows the values, but not their keys; its best
+    prediction is the most frequent value (`most_frequent`).
     """
     if not 1 < pairs <= keys or values < 2:
         raise ValueError(
@@ -36,8 +36,8 @@ def retrieval(
 
 
 def most_frequent(examples: list[Example], values: int) -> float:
-    """How often the most frequent value of the table is right, in expectation when ties are drawn: the best without
-    the question."""
+    """How often the most frequent value of the table is right, in expectation over ties: the best without
+    the query."""
     right = 0.0
     for one in examples:
         count = torch.bincount(one.inputs[:, 1], minlength=values)

@@ -1,6 +1,6 @@
-"""Tasks that sequence models are compared on: each asks for one ability, and its truth is known.
+"""Synthetic tasks for comparing sequence models, each for one ability.
 
-A sequence is (n,) tokens and (n,) targets, the token that comes next where it is asked for and -100 elsewhere.
+A sequence is (n,) tokens and (n,) targets, the next token where it is a target, and -100 elsewhere.
 """
 
 from collections.abc import Callable
@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-UNASKED = -100  # the target of a place that is not asked for, which torch's cross-entropy leaves out
+UNASKED = -100  # torch's ignore_index of cross-entropy
 
 
 class PlantedSequences(NamedTuple):
@@ -25,7 +25,7 @@ class PlantedSequences(NamedTuple):
 def recall(count: int, length: int, seed: int, keys: int = 16, values: int = 16) -> PlantedSequences:
     """Multi-query associative recall: a table of keys and values, then every key again in another order.
 
-        k_1 v_1 ... k_D v_D | k_s(1) v_s(1) ... k_s(D) v_s(D),   asked: the values of the second half
+        k_1 v_1 ... k_D v_D | k_s(1) v_s(1) ... k_s(D) v_s(D),   targets: the values of the second half
 
     length is that of a sequence, 4 D. Arora et al. 2023 (Zoology).
     """
@@ -46,11 +46,11 @@ def recall(count: int, length: int, seed: int, keys: int = 16, values: int = 16)
 
 
 def induction(count: int, length: int, seed: int, words: int = 16) -> PlantedSequences:
-    """A word that was seen once is seen again: what followed it then?
+    """Induction: the token that followed the previous occurrence of a word.
 
         ... s t ... s  ->  t
 
-    Fu et al. 2023 (H3); s is a word of its own, which stands nowhere else.
+    Fu et al. 2023 (H3); s is a special token.
     """
     if length < 4:
         raise ValueError(f"induction(length={length}): expected 4 or more.")
@@ -65,9 +65,9 @@ def induction(count: int, length: int, seed: int, words: int = 16) -> PlantedSeq
 
 
 def copying(count: int, length: int, seed: int, words: int = 16, marked: int = 8) -> PlantedSequences:
-    """Selective copying: words that are scattered over blanks, then said in their order.
+    """Selective copying: words scattered among blanks, to be repeated in order.
 
-        _ a _ _ b _ c ... | a b c ...,   asked: the words behind the bar, each after the one before it
+        _ a _ _ b _ c ... | a b c ...,   targets: the words after the bar
 
     length counts the part before the bar. Gu and Dao 2023 (Mamba).
     """
@@ -86,11 +86,11 @@ def copying(count: int, length: int, seed: int, words: int = 16, marked: int = 8
 
 
 def needle(count: int, length: int, seed: int, keys: int = 8, values: int = 16, words: int = 16) -> PlantedSequences:
-    """A needle in a haystack: among words that say nothing stand two keys with values; one is asked for at the end.
+    """Needle in a haystack: two key-value pairs among distractor words; one key is queried at the end.
 
         ... k v ... k' v' ... | k  ->  v
 
-    The other pair is there so that the needle must be found by its key. Kamradt 2023, in small.
+    The second pair ensures that the needle is found by its key. Kamradt 2023, small.
     """
     if length < 6:
         raise ValueError(f"needle(length={length}): expected 6 or more.")
@@ -112,4 +112,4 @@ TASKS: dict[str, Callable[..., PlantedSequences]] = {
     "copying": copying,
     "needle": needle,
 }
-LENGTHS = {"recall": 32, "induction": 32, "copying": 32, "needle": 32}  # of training; twice it is tried as well
+LENGTHS = {"recall": 32, "induction": 32, "copying": 32, "needle": 32}  # of training; also tested at twice the length

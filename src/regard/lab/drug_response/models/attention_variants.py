@@ -1,7 +1,7 @@
-"""The places that the field puts attention in, each as a variant of one network, and its ablations.
+"""Where models of drug response use attention, each as a variant of one network, and its ablations.
 
-A variant is `place` or `place/ablation`: "gat", "gat/uniform", "cross/frozen". Parameters of a place and its ablations
-are the same in number; uniform and frozen leave those of the score without effect or as they were drawn.
+A variant is `place` or `place/ablation`: "gat", "gat/uniform", "cross/frozen". A variant and its ablations have equally
+many parameters; under uniform those of the score have no effect, under frozen they keep their initial values.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Cross-attention between drug and cell line: who attends to whom is the difference.
+"""Cross-attention between drug and cell line: three variants by query and key.
 
 All give (D, B, width): one vector for each pair of drug and cell line.
 """

@@ -28,7 +28,7 @@ def ridge(fold: Fold, setting: Mapping[str, Any]) -> np.ndarray:
 
 
 def elastic_net(fold: Fold, setting: Mapping[str, Any]) -> np.ndarray:
-    """One elastic net per drug on the expression of single genes, the most variable ones: few of them have weight.
+    """One elastic net per drug on the expression of the most variable genes.
 
     setting   penalty, share (of L1), genes, smoothing
     """
@@ -47,7 +47,7 @@ def elastic_net(fold: Fold, setting: Mapping[str, Any]) -> np.ndarray:
 
 
 def neighbours(fold: Fold, setting: Mapping[str, Any]) -> np.ndarray:
-    """What the mean effects left of the nearest cell lines (by expression) or, for new drugs, of the nearest drugs.
+    """Residuals of the nearest cell lines (by expression) or, for new drugs, of the nearest drugs.
 
         y_dl = offset_dl + sum_m s_lm r_dm / (count-weighted sum + shrink),   s: similarity over the k nearest
 

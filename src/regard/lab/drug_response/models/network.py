@@ -1,4 +1,4 @@
-"""One network for all places of attention: a drug, a cell line, and what they make of each other."""
+"""One network for all variants: drug encoder, cell line encoder, and their interaction."""
 
 import numpy as np
 import torch
@@ -12,7 +12,7 @@ from .drug_encoders import Atoms, Fingerprint
 
 
 class ResponseNetwork(nn.Module):
-    """What the mean effects leave of the responses of some cell lines to some drugs.
+    """Predicts residual responses of cell lines to drugs.
 
         y_dl = scale (w . relu(A h_d + B h_l + C m_dl) + U h_d . V h_l)
 

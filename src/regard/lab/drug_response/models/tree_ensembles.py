@@ -1,4 +1,4 @@
-"""Tree ensembles on fingerprints and omics: what deep models have not beaten in the field's own benchmarks."""
+"""Tree ensembles on fingerprints and omics, the strongest baselines of published benchmarks."""
 
 from collections.abc import Mapping
 from typing import Any

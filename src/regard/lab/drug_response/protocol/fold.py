@@ -1,4 +1,4 @@
-"""What a model may know of one division: responses of the training part, and features standardised by it alone."""
+"""The inputs of a model in one fold: training responses, and features standardised on the training part only."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -36,8 +36,7 @@ def mean_effects(
 class Fold:
     """One division of the panel. train, test (D, L): masks of measured pairs; kind as in `SPLITS`.
 
-    Every fitted model predicts what the mean effects leave (`residual`): it starts from the trivial baseline, and what
-    it adds is what it has learned.
+    Every model is fitted to the residuals of the mean effects (`residual`), so it starts from the trivial baseline.
     """
 
     panel: DrugPanel
@@ -51,12 +50,12 @@ class Fold:
         return cls(panel, kind, *divide(panel, kind, seed), seed)
 
     def inner(self) -> "Fold":
-        """A division of the training part alone, of the same kind, in which settings are chosen."""
+        """An inner split of the training part, of the same kind, for tuning."""
         return Fold(self.panel, self.kind, *divide(self.panel, self.kind, self.seed, self.train), self.seed)
 
     @cached_property
     def lines(self) -> np.ndarray:
-        """Places of the cell lines with training responses."""
+        """Indices of the cell lines with training responses."""
         return np.flatnonzero(self.train.any(0))
 
     @cached_property
@@ -78,12 +77,12 @@ class Fold:
 
     @cached_property
     def offset(self) -> np.ndarray:
-        """(D, L): the mean effects that a test pair has too. A new drug has no mean: its structure must tell it."""
+        """(D, L): the mean effects available for test pairs too. New drugs have no mean."""
         return mean_effects(self.known, drug=not self.new_drugs, line=not self.new_lines)
 
     @cached_property
     def residual(self) -> np.ndarray:
-        """(D, L): what the mean effects leave of the training responses, NaN elsewhere."""
+        """(D, L): residuals of the training responses after mean effects, NaN elsewhere."""
         return self.known - self.offset
 
     @cached_property

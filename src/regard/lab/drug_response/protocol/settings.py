@@ -16,7 +16,7 @@ SOME = ("mlp", "gat", "cross")
 
 @dataclass(frozen=True)
 class ResponseSetting:
-    """Which models meet in which split, with how many seeds (folds) and how many settings tried for each."""
+    """The models of each split, the number of seeds (folds), and the tuning budget."""
 
     small: bool
     seeds: int

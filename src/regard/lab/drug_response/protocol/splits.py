@@ -1,4 +1,4 @@
-"""What a model has to foresee: new pairs, cell lines, tissues, drugs or scaffolds."""
+"""Splits by what is unseen: new pairs, cell lines, tissues, drugs or scaffolds."""
 
 from functools import lru_cache
 
@@ -20,9 +20,9 @@ NEW_DRUG, NEW_LINE = ("drugs", "scaffolds"), ("cells", "tissues")
 
 
 def divide(panel: DrugPanel, kind: str, seed: int, within: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """(training, test): masks (D, L) of the measured pairs; a fifth is held out, and no group is cut.
+    """(training, test): masks (D, L) of the measured pairs; a fifth is held out, and groups stay together.
 
-    kind    what the test part has that the training part has not, see `SPLITS`
+    kind    what is unseen in training, see `SPLITS`
     seed    seeds 5 r to 5 r + 4 are the five folds of division r
     within  mask of the pairs to divide: the training part of another division, for a nested one
     """
@@ -69,7 +69,7 @@ def _groups(panel: DrugPanel, kind: str) -> np.ndarray:
 
 @lru_cache(maxsize=4)
 def scaffold_groups(scaffolds: tuple[str, ...]) -> np.ndarray:
-    """Drugs grouped by scaffold: similar scaffolds together, since nearly every drug has one of its own."""
+    """Drugs clustered by scaffold similarity, since nearly every drug has a unique scaffold."""
     from sklearn.cluster import AgglomerativeClustering
 
     from ...data.drug_panel import fingerprint

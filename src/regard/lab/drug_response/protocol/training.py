@@ -1,4 +1,4 @@
-"""Training of a network on one division, with its attention or under one of its ablations."""
+"""Training of a network on one fold, with its attention or one of its ablations."""
 
 import contextlib
 import copy
@@ -29,11 +29,11 @@ def ablated(
     lines: Tensor,
     step: int,
 ) -> Iterator[None]:
-    """The network with the weights that its variant prescribes, while the block runs.
+    """Context in which the network has the weights of its variant.
 
     uniform    every row has equal weights
-    frozen     the weights that the untrained network gives to the same input
-    permuted   the learned weights, each row's dealt anew with every step
+    frozen     the weights of the untrained network for the same input
+    permuted   the learned weights, permuted within each row at every step
     """
     place, ablation = place_of(variant)
     if not ablation or (
@@ -54,7 +54,7 @@ _kept: "weakref.WeakKeyDictionary[ResponseNetwork, dict[tuple[int, ...], Any]]" 
 
 
 def _first_maps(twin: ResponseNetwork, drugs: Tensor, lines: Tensor, of_drugs: bool) -> Any:
-    """The record of the untrained network; weights on molecules are the same for all cell lines, and kept."""
+    """The record of the untrained network; weights on molecules do not depend on the cell line and are cached."""
     kept = _kept.setdefault(twin, {})
     key = tuple(drugs.tolist())
     if not of_drugs or key not in kept:
@@ -115,7 +115,7 @@ def train(
 
 @torch.no_grad()
 def predict(fold: Fold, network: ResponseNetwork, twin: "ResponseNetwork | None", variant: str) -> np.ndarray:
-    """(D, L): the mean effects and what the network adds."""
+    """(D, L): the mean effects plus the network's prediction."""
     device = network.scale.device
     drugs = torch.arange(len(fold.panel.names), device=device)
     made = []

@@ -1,4 +1,4 @@
-"""One trial: a model is tuned inside the training part of a fold, fitted to all of it, and judged once on the rest."""
+"""One trial: a model is tuned within the training part of a fold, refitted on all of it, and tested once."""
 
 import json
 import time
@@ -35,8 +35,8 @@ def run_response(variant: str, seed: int, setting: Setting) -> dict[str, Any]:
 
     options   held_out: a split; trials: how many settings are tried; small
 
-    Of the settings tried, the one with the least squared error in the inner division is fitted to the whole training
-    part. Seconds are those of this process, which other programs on the machine do not lengthen.
+    The setting with the least squared error on the inner split is refitted on the whole training part. Seconds are CPU
+    time of this process.
     """
     import torch
 

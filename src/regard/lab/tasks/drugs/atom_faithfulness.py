@@ -24,9 +24,9 @@ def atoms(model: DrugResponse, pairs: Tensor, *, share: float = 0.2, draws: int 
     Weights are those of the readout if it has attention, otherwise the received weight, averaged over layers and
     heads. Values are means over the cell lines of a drug, and drugs are resampled.
 
-    tau          Kendall's tau-b of weights and how far the prediction moves when one atom is blanked; beside it random
+    tau          Kendall's tau-b of weights and the change of the prediction when one atom is blanked; baselines: random
                  weights, and the number of bonds
-    top atoms    how far it moves when the top `share` of the atoms by weight are blanked; beside it as many at random
+    top atoms    the change when the top `share` of the atoms by weight are blanked; baseline: random atoms
 
     Constant weights have no order: then both are undefined.
     """
@@ -87,7 +87,7 @@ def atoms(model: DrugResponse, pairs: Tensor, *, share: float = 0.2, draws: int 
 
 
 def weights_on_atoms(model: DrugResponse, pairs: Tensor) -> Tensor:
-    """(P, n): how much each atom of the pair's drug counts, 0 after its last atom; each row sums to 1."""
+    """(P, n): the weight of each atom of the pair's drug, 0 for padding; rows sum to 1."""
     batch = _batch(model, pairs)
     drug = batch.inputs[:, 0]
     answer = model(batch)

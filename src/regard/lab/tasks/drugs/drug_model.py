@@ -44,7 +44,7 @@ class DrugResponse(nn.Module):
                 co: GCN with interactive co-attention of atoms and the chromosomes of the cell line
                 gcn, uniform (mean of neighbours), none (no bonds): without attention
 
-    Every drug of the task is encoded once a step, whatever the batch. Normalisation statistics are those of the
+    All drugs of the task are encoded once a step. Normalisation statistics are those of the
     training split.
     """
 

@@ -57,10 +57,10 @@ def means(task: Task, drug: bool, cell: bool, shrink: float = 5.0, rounds: int =
 
 
 class Drugs(Experiment):
-    """Is attention all one needs for drug response? held_out: pairs, drugs or cells, drawn by the seed."""
+    """Is attention all one needs for drug response? held_out: pairs, drugs or cells, split by the seed."""
 
     name = "drugs"
-    overlap = 1 / 8  # a tenth is judged, eight tenths are learned from
+    overlap = 1 / 8  # one tenth test, eight tenths train
     usual = "gat"
     own = ("gat", "gatv2", "edge", "global", "co", "gcn", "uniform", "none")
     beside = ("gatv2", "edge", "global", "co", "gcn", "uniform", "none")

@@ -1,1 +1,1 @@
-"""Tasks on graphs: classification of graphs and of nodes, and what studies run of them."""
+"""Tasks on graphs: classification of graphs and of nodes, and study tasks."""

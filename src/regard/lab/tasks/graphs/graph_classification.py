@@ -86,7 +86,7 @@ class TU(Graphs):
     """
 
     name = "tu"
-    splits, overlap = 10, 1 / 8  # folds: one is judged, eight are learned from
+    splits, overlap = 10, 1 / 8  # folds: one test, eight train
 
     def __init__(self, small: bool = False, data: str = "MUTAG", network: str = ""):
         super().__init__(small, data=data, **_network(network))
@@ -168,7 +168,9 @@ class Motifs(Graphs):
         found, mass = super().measure(model, task, device), 0.0
         for _, batch, answer in answers(model, task.test, device):
             assert batch.gold is not None
-            mass += float((answer.mean_weights()[0].sum(0) * batch.gold).sum())  # its own graph alone
+            mass += float(
+                (answer.mean_weights()[0].sum(0) * batch.gold).sum()
+            )  # only nodes of its own graph have weight
         found.numbers["mass"] = mass / len(task.test)
         return found
 

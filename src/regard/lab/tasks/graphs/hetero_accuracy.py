@@ -1,4 +1,4 @@
-"""Accuracy over seeds on ACM: networks that know types beside one that does not, and beside what sees no edges."""
+"""Accuracy over seeds on heterogeneous graphs: networks with types, without types, and without edges."""
 
 from collections.abc import Callable, Iterable
 
@@ -11,7 +11,7 @@ from regard.models.training.node_training import Recipe, fit
 
 from .node_accuracy import Accuracy
 
-# One recipe for all: set before any run on the test papers, and no network has one of its own.
+# One recipe for all networks, fixed before any run on the test papers.
 RECIPE = Recipe(hidden=8, heads=8, dropout=0.5, rate=0.005, decay=5e-4, patience=30, epochs=200)
 
 

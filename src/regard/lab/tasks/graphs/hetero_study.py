@@ -1,4 +1,4 @@
-"""Nodes of a graph of several types as the task of a study: `hetero`."""
+"""The study task `hetero`: node classification on a heterogeneous graph."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -17,7 +17,7 @@ from .hetero_accuracy import RECIPE
 
 
 class TypedGraph(StudyTask):
-    """Networks on a graph of several types by one recipe; options: data ("acm", or the path of one's own graph), labels
+    """Networks on a heterogeneous graph with one recipe; options: data ("acm", or the path of your graph), labels
     (of acm), target, metapaths, split (`read_hetero_graph`)."""
 
     call = "regard.lab.tasks.graphs.hetero_study:run_typed"

@@ -48,7 +48,7 @@ class Accuracy:
 
     @property
     def reached(self) -> bool | None:
-        """Whether the mean is no further below the paper's than the paper's own deviation."""
+        """Whether the mean is at least the paper's minus its deviation."""
         return None if self.paper is None else self.mean >= self.paper[0] - self.paper[1]
 
     def as_dict(self) -> dict[str, object]:
@@ -78,7 +78,7 @@ def accuracies(
 ) -> list[Accuracy]:
     """Each kind of network trained from each seed; `after` is called after each run, `out` keeps the networks.
 
-    task_of   the graph of a seed, where each has a split of its own
+    task_of   the graph of a seed, if splits differ by seed
     """
     seeds, found = list(seeds), []
     for kind in kinds:

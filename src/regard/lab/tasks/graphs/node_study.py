@@ -1,4 +1,4 @@
-"""Nodes of one graph as the task of a study: `gat`."""
+"""The study task `gat`: node classification by the recipe of the GAT paper."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -47,7 +47,7 @@ class OneGraph(StudyTask):
             self.source = data
         self.drawn = data not in CITATIONS and not own
         if self.options["data"] in HETEROPHILOUS:
-            self.splits, self.overlap = 10, 0.2 / 0.48  # shares of the nodes that are judged and learned from
+            self.splits, self.overlap = 10, 0.2 / 0.48  # test over training nodes
         self.measures = {"accuracy": Measure("accuracy, %")}
 
     def canonical(self, variant: str) -> str:
@@ -60,7 +60,7 @@ class OneGraph(StudyTask):
 
 
 def graph_of(data: str, seed: int, **options: Any) -> Any:
-    """The graph that a seed trains on."""
+    """The graph of a seed."""
     if data in HETEROPHILOUS:
         return heterophilous(data, seed % 10)
     return csbm(seed=seed, **options) if data == "csbm" else one_graph(data, **options)

@@ -20,14 +20,14 @@ CHOSEN = (SIDE // PATCH) ** 2  # patches that have the area of the box
 
 
 def overlap(weights: Tensor, gold: Tensor) -> Tensor:
-    """IoU of the box with the patches of largest weight, as many as have its area: (B, patches) twice -> (B,)."""
+    """IoU of the box with the top patches by weight, as many as have its area: (B, patches) twice -> (B,)."""
     best = weights.topk(CHOSEN, -1).indices
     common = gold.gather(-1, best).sum(-1)
     return common / (2 * CHOSEN - common)
 
 
 class Clutter(Experiment):
-    """Which digit, and does attention lie on it? `iou` as in `overlap`, `mass` the share of attention in the box."""
+    """Classification and localisation. `iou` as in `overlap`, `mass` the share of attention in the box."""
 
     name = "clutter"
     measures = {  # noqa: RUF012

@@ -19,24 +19,24 @@ from ...human_agreement.scene_model import TRAINING, Gaze, gaze_examples, mean_f
 from ...human_agreement.scenes import Looks, share_of
 from .scene_study import VARIANTS, photographs_of
 
-FEWEST = 8  # photographs: half are trained on, an eighth chooses the epoch, the rest are judged
+FEWEST = 8  # photographs: half train, an eighth val, the rest test
 
 
 @dataclass(eq=False)
 class PhotographTask(Task):
-    """A task whose test part has the fixations of each photograph, and maps that saw no model."""
+    """A task with fixations of the test photographs, and baseline maps."""
 
     _: KW_ONLY
     fixations: list[PhotographFixations] = field(default_factory=list)
 
 
 class TaughtFixations(Experiment):
-    """Attention over patches, taught by fixations and judged on photographs that it never saw.
+    """Attention over patches supervised by fixations, tested on unseen photographs.
 
     data   "scenes", or the path of a folder with images and fixations.csv (`read_fixations`)
 
-    Each seed draws other parts: a half is trained on, an eighth chooses the epoch. attention "attention" begins from
-    where people look on the photographs of the training, "picture" from nowhere.
+    Every seed has its own split: half train, an eighth val. attention "attention" has the mean fixation map of the
+    training photographs as a prior, "picture" has none.
     """
 
     name = "fixations"
@@ -49,7 +49,7 @@ class TaughtFixations(Experiment):
     own = tuple(VARIANTS)
     usual = "attention"
     beside = ("picture",)
-    overlap = 0.75  # three eighths are judged, a half is learned from
+    overlap = 0.75  # three eighths test, half train
     says = {  # noqa: RUF012
         "attention": "attention, from where people look elsewhere",
         "picture": "attention, from the picture alone",

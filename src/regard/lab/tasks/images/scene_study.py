@@ -1,4 +1,4 @@
-"""Photographs with fixations as the task of a study: `scenes`."""
+"""The study task `scenes`: attention supervised by fixations on photographs."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -15,12 +15,15 @@ from ...data.eye_tracking import scenes
 from ...human_agreement.scene_model import GazeTraining
 from ...human_agreement.scenes import NAMES, judge_scenes
 
-VARIANTS = {"attention": True, "picture": False}  # whether it begins from where people look on other photographs
+VARIANTS = {
+    "attention": True,
+    "picture": False,
+}  # whether to use the mean fixation map of training photographs as a prior
 
 
 class Photographs(StudyTask):
-    """Attention over patches taught by fixations, judged on photographs that it never saw; options: data ("scenes", or
-    the path of one's own folder, `read_fixations`) and parts, of which each is foreseen by a model of the others."""
+    """Attention over patches supervised by fixations, cross-validated; options: data ("scenes", or the path of your
+    folder, `read_fixations`) and parts, the number of folds."""
 
     call = "regard.lab.tasks.images.scene_study:run_scenes"
 
@@ -50,7 +53,7 @@ def photographs_of(data: str) -> list[Scene]:
 
 
 def run_scenes(variant: str, seed: int, setting: Setting) -> dict[str, Any]:
-    """Each part foreseen by a model of the others, from one seed."""
+    """Cross-validation over the parts, from one seed."""
     torch.set_num_threads(setting.threads)
     how = GazeTraining(prior=VARIANTS[variant], device=setting.device)
     epochs = setting.budget.get("epochs")

@@ -1,4 +1,4 @@
-"""A user's own texts with classes: a csv, tsv or jsonl file, or a folder in ERASER's form."""
+"""A user's own texts with classes: a csv, tsv or jsonl file, or a folder in ERASER format."""
 
 import math
 from functools import cached_property
@@ -25,17 +25,17 @@ STEPS = {True: 300, False: 1200}  # by `small`: what a few hundred texts need
 
 
 class OwnTexts(SentenceTask):
-    """A BiLSTM with attention on texts of one's own, beside a bag of words.
+    """A BiLSTM with attention on a user's texts; baseline: a bag of words.
 
     data       the path of the texts (`read_texts`)
-    split      the seed that draws the parts, unless the file has a column split
-    longest    texts are cut after so many words; 0: never
-    supervise  the weight of the loss that teaches attention the rationales of the file
+    split      the seed of the random split, unless the file has a column split
+    longest    maximum number of words of a text; 0: no limit
+    supervise  weight of the loss that supervises attention with the rationales of the file
     reading    the path of reading times (`read_reading_times`): the measure `reading` is Spearman's rho of attention
                and reading time, the mean over their sentences
 
-    `rationale` is the share of attention on words that people marked, `marked` the share of words that they marked:
-    both over the test texts with a rationale.
+    `rationale` is the share of attention on words of rationales, `marked` the share of such words (chance level): both
+    over the test texts with a rationale.
     """
 
     name = "classification"
@@ -61,14 +61,14 @@ class OwnTexts(SentenceTask):
             own = {"rationale": Measure("attention on rationales, %"), "marked": Measure("words in rationales, %")}
             self.measures = {**self.measures, **own}
         elif supervise:
-            raise ValueError(f"supervise={supervise}: {data} has no rationales, which attention could be taught.")
+            raise ValueError(f"supervise={supervise}: {data} has no rationales to supervise attention with.")
 
         if reading:
             self.measures = {**self.measures, "reading": Measure("rho with reading times", 1.0, 3)}
 
     @cached_property
     def readings(self) -> list[Reading]:
-        """The sentences that people read."""
+        """The sentences with reading times."""
         return read_reading_times(self.options["reading"]) if self.options["reading"] else []
 
     @cached_property
@@ -99,7 +99,7 @@ class OwnTexts(SentenceTask):
         return found
 
     def _read(self, model: nn.Module, task: Task, device: str) -> float | None:
-        """None where there are no reading times, no attention, or no sentence whose weights differ."""
+        """None without reading times, without attention, or if all weights are constant."""
         assert task.words is not None
         pieces = [LabelledText(one.words).in_tokens() for one in self.readings]
         examples = [

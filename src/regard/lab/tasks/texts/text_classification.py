@@ -1,4 +1,4 @@
-"""Classes of texts: SST, AG News, and what a bag of words reaches."""
+"""Text classification: SST, AG News, and the bag-of-words baseline."""
 
 import itertools
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ def bag_of_words(train: Sequence[Example], test: Sequence[Example]) -> float:
 
 
 def bag_answers(train: Sequence[Example], test: Sequence[Example]) -> list[int]:
-    """The class that a bag of words gives to each."""
+    """Predictions of the bag-of-words baseline."""
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
 
@@ -78,7 +78,7 @@ class SentenceTask(Experiment):
 
 
 class SST(SentenceTask):
-    """Sentences of film reviews, negative or positive; phrases are learned from too, unless the setting is small."""
+    """Sentences of film reviews, negative or positive; training includes phrases, unless the setting is small."""
 
     name = "sst"
     drawn = False
@@ -101,7 +101,7 @@ class SST(SentenceTask):
 
 
 class AGNews(SentenceTask):
-    """Four desks of a news agency, from 5600 items: another split for each seed."""
+    """Four news topics, 5600 training items; every seed has its own split."""
 
     name = "agnews"
     overlap = 1000 / 5600

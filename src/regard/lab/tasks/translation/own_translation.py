@@ -1,4 +1,4 @@
-"""A user's own sentence pairs: a translator, and whether it looks at the words that people linked."""
+"""A user's sentence pairs: translation, and alignment error rate of attention."""
 
 import math
 from functools import cached_property
@@ -27,12 +27,12 @@ STEPS = {True: 400, False: 3000}  # by `small`
 
 
 class OwnTranslation(SequenceTask):
-    """Sentence pairs of one's own, words between blanks.
+    """A user's sentence pairs, words separated by blanks.
 
     data    the path of the pairs, "a house ||| ein Haus" a line
-    gold    the path of links that people drew, in Pharaoh's format, line by line; "" where there are none
-    first   how words are counted in gold, from 0 or from 1
-    split   the seed that draws the parts: 70, 15 and 15 %
+    gold    the path of gold word alignments in Pharaoh's format, line by line; "" for none
+    first   index of the first word in gold, 0 or 1
+    split   the seed of the random split: 70, 15 and 15 %
     """
 
     name = "translation"
@@ -62,7 +62,7 @@ class OwnTranslation(SequenceTask):
 
     @cached_property
     def pairs(self) -> list[AlignedPair]:
-        """The pairs with their links, as the files have them."""
+        """The pairs with their links."""
         if self.options["gold"]:
             return read_alignments(self.options["gold"], self.source, self.options["first"])
         none: frozenset[tuple[int, int]] = frozenset()
@@ -115,7 +115,7 @@ class OwnTranslation(SequenceTask):
 
 
 def _gold(pair: AlignedPair) -> Tensor:
-    """(t, n): 1 for a sure link, a half for a possible one; the last row is that of the end mark."""
+    """(t, n): 1 for a sure link, a half for a possible one; the last row is that of the end token."""
     gold = torch.zeros(len(pair.target) + 1, len(pair.source))
     for source, target in pair.possible:
         gold[target, source] = 1.0 if (source, target) in pair.sure else 0.5

@@ -26,7 +26,7 @@ from .bleu import bleu
 
 
 def said_for(model: nn.Module, task: Task, device: str, longest: int, beam: int) -> list[list[str]]:
-    """What the model says for each test example, in their order."""
+    """Generated words for each test example, in order."""
     assert task.target_words is not None
     found: list[list[str]] = [[]] * len(task.test)
     for chosen, batch, _ in answers(model, task.test, device, 64 if beam == 1 else 32):
@@ -36,7 +36,7 @@ def said_for(model: nn.Module, task: Task, device: str, longest: int, beam: int)
 
 
 def sequence_model(task: Task, attention: str, order: str, **sizes: int | float) -> nn.Module:
-    """A translator for the task's words, by the order in which its decoder asks."""
+    """A translator for the task's vocabularies, with a decoder of this order."""
     assert task.words is not None and task.target_words is not None
     words, target = len(task.words), len(task.target_words)
     if order == "transformer":
@@ -57,7 +57,7 @@ def sequence_model(task: Task, attention: str, order: str, **sizes: int | float)
 
 
 class SequenceTask(Experiment):
-    """What translations share: the order in which a decoder asks; a transformer cannot do without attention."""
+    """Base of translation tasks, with the decoder's order; transformers need attention."""
 
     says = {"none": "none (last state of the encoder)"}  # noqa: RUF012
 
@@ -82,7 +82,7 @@ class Multi30k(SequenceTask):
         if not self.small:
             return multi30k(target=to, pieces=8000)
         task = multi30k(target=to, pieces=2000, lines=10_000)
-        task.test = task.test[::2]  # saying takes longer than learning; these are the shorter half
+        task.test = task.test[::2]  # generation takes longer than training: every second line
         return task
 
     def model(self, task: Task, attention: str) -> nn.Module:
@@ -151,8 +151,8 @@ def word_for_word(task: TranslationTask, most: int = 10_000) -> list[str]:
 
 
 class Cipher(SequenceTask):
-    """A made language. `exact`: sentences said without a fault; `truth`: words whose largest weight is on the word that
-    they come from."""
+    """Translation into an artificial language. `exact`: sentences without errors; `truth`: words with the largest
+    weight on their source word."""
 
     name = "cipher"
     measures = {"exact": Measure("whole sentences right, %"), "truth": Measure("looks at its source, %")}  # noqa: RUF012
