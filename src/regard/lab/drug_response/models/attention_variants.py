@@ -35,8 +35,8 @@ PLACES = {
 }
 ABLATIONS = {
     "uniform": "equal weights",
-    "frozen": "weights of the network as it was drawn, never trained",
-    "permuted": "each row's weights dealt anew at every step",
+    "frozen": "weights of the untrained network",
+    "permuted": "each row's weights permuted at every step",
 }
 ATTENTION = tuple(name for name, place in PLACES.items() if place.site)
 ABLATED = tuple(f"{name}/{ablation}" for name in ATTENTION for ablation in ABLATIONS)
