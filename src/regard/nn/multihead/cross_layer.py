@@ -10,7 +10,7 @@ from regard.core.scores import Rotary
 from regard.core.structures import Structure
 
 from ..kv_cache import Cache
-from .projections import check_divides, check_width, joined, split
+from .projections import check_divides, check_width, joined, key_heads, split
 
 
 class CrossLayerAttention(nn.Module):
@@ -43,9 +43,7 @@ class CrossLayerAttention(nn.Module):
         super().__init__()
         name = type(self).__name__
         self.width = check_divides(name, dim, heads)
-        self.dim, self.heads, self.kv_heads, self.align = dim, heads, heads if kv_heads is None else kv_heads, align
-        if heads % self.kv_heads:
-            raise ValueError(f"{name}(heads={heads}, kv_heads={kv_heads}): expected a number that divides heads.")
+        self.dim, self.heads, self.kv_heads, self.align = dim, heads, key_heads(name, heads, kv_heads), align
         self.q_proj, self.out_proj = nn.Linear(dim, dim, bias=False), nn.Linear(dim, dim, bias=False)
         self.kv_proj = nn.Linear(dim, 2 * self.kv_heads * self.width, bias=False) if own else None
         self.rotary = Rotary(self.width) if rotary else None

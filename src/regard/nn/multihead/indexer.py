@@ -17,7 +17,7 @@ from regard.core.scores import Rotary
 from regard.core.structures import Causal, Selected, Structure
 
 from ..kv_cache import Cache
-from .projections import check_divides, check_width, joined, split
+from .projections import check_divides, check_width, joined, key_heads, split
 
 BLOCK = 1 << 20  # pairs of a block of rows, over all attention heads: fits in a CPU cache
 
@@ -209,9 +209,7 @@ class IndexedAttention(nn.Module):
         super().__init__()
         name = type(self).__name__
         self.width = check_divides(name, dim, heads)
-        self.dim, self.heads, self.kv_heads = dim, heads, heads if kv_heads is None else kv_heads
-        if heads % self.kv_heads:
-            raise ValueError(f"{name}(heads={heads}, kv_heads={kv_heads}): expected a number that divides heads.")
+        self.dim, self.heads, self.kv_heads = dim, heads, key_heads(name, heads, kv_heads)
         self.top = whole(top, name, "top")
         self.indexer = LightningIndexer(dim, index_heads, d=index_d)
         self.q_proj, self.out_proj = nn.Linear(dim, dim, bias=False), nn.Linear(dim, dim, bias=False)

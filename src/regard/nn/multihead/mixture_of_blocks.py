@@ -9,7 +9,7 @@ from regard.core.scores import Rotary
 from regard.core.structures import Causal, Selected, Structure
 
 from ..kv_cache import Cache
-from .projections import check_divides, check_width, joined, split
+from .projections import check_divides, check_width, joined, key_heads, split
 
 
 class MixtureOfBlockAttention(nn.Module):
@@ -42,9 +42,7 @@ class MixtureOfBlockAttention(nn.Module):
         super().__init__()
         name = type(self).__name__
         self.width = check_divides(name, dim, heads)
-        self.dim, self.heads, self.kv_heads, self.align = dim, heads, heads if kv_heads is None else kv_heads, align
-        if heads % self.kv_heads:
-            raise ValueError(f"{name}(heads={heads}, kv_heads={kv_heads}): expected a number that divides heads.")
+        self.dim, self.heads, self.kv_heads, self.align = dim, heads, key_heads(name, heads, kv_heads), align
         self.block, self.top = whole(block, name, "block"), whole(top, name, "top")
         self.q_proj, self.out_proj = nn.Linear(dim, dim, bias=False), nn.Linear(dim, dim, bias=False)
         self.k_proj, self.v_proj = (nn.Linear(dim, self.kv_heads * self.width, bias=False) for _ in range(2))

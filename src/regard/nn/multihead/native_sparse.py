@@ -11,7 +11,7 @@ from regard.core.scores import Rotary
 from regard.core.structures import Causal, PastBlocks, Selected, Structure
 
 from ..kv_cache import Cache
-from .projections import check_divides, check_width, joined, split
+from .projections import check_divides, check_width, joined, key_heads, split
 
 
 class NativeSparseAttention(nn.Module):
@@ -50,9 +50,7 @@ class NativeSparseAttention(nn.Module):
         super().__init__()
         name = type(self).__name__
         self.width = check_divides(name, dim, heads)
-        self.dim, self.heads, self.kv_heads = dim, heads, heads if kv_heads is None else kv_heads
-        if heads % self.kv_heads:
-            raise ValueError(f"{name}(heads={heads}, kv_heads={kv_heads}): expected a number that divides heads.")
+        self.dim, self.heads, self.kv_heads = dim, heads, key_heads(name, heads, kv_heads)
         if compress not in ("mean", "learned"):
             raise ValueError(f'{name}(compress={compress!r}): expected "mean" or "learned".')
         self.block, self.top, self.window = (

@@ -20,6 +20,15 @@ def check_divides(name: str, dim: int, heads: int) -> int:
     return dim // heads
 
 
+def key_heads(name: str, heads: int, kv_heads: int | None) -> int:
+    """The number of key heads: a divisor of `heads` (GQA), `heads` unless given."""
+    if kv_heads is None:
+        return heads
+    if heads % kv_heads:
+        raise ValueError(f"{name}(heads={heads}, kv_heads={kv_heads}): expected a number that divides heads.")
+    return kv_heads
+
+
 def check_width(name: str, x: Tensor, dim: int) -> None:
     if not isinstance(x, Tensor) or x.ndim < 2 or x.shape[-1] != dim:
         given = tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__
