@@ -22,7 +22,7 @@ from regard.data.readers.arrays import read_npz
 from regard.data.readers.graph_file import read_graph
 from regard.data.readers.graph_set import read_graphs
 from regard.data.readers.pharaoh import read_alignment
-from regard.data.readers.texts import read_texts
+from regard.data.readers.text_file import read_texts
 from regard.models.training.checkpoint import metadata_of
 from regard.studies import Study
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .readers.pharaoh import read_alignments
     from .readers.reading_times import read_reading_times
     from .readers.save_graph import save_graph
-    from .readers.texts import read_texts
+    from .readers.text_file import read_texts
     from .task import Task, batches
     from .translation import TranslationTask
     from .vocabulary import Vocabulary
@@ -38,7 +38,7 @@ _LAZY = {  # imported on first use, so that the registry needs no torch
     "read_alignments": ".readers.pharaoh",
     "read_reading_times": ".readers.reading_times",
     "save_graph": ".readers.save_graph",
-    "read_texts": ".readers.texts",
+    "read_texts": ".readers.text_file",
     "Task": ".task",
     "batches": ".task",
     "TranslationTask": ".translation",

@@ -9,7 +9,7 @@ import torch
 from .batch import Example
 from .readers.labelled_text import LabelledText, LabelledTexts
 from .readers.splits import PARTS, completed, drawn_parts
-from .readers.texts import labelled
+from .readers.text_file import labelled
 from .task import Task
 from .vocabulary import Vocabulary
 

@@ -10,6 +10,19 @@ _PLAIN = {"softmax": Softmax, "sparsemax": Sparsemax, "entmax15": Entmax, "sigmo
 _WITH_VALUE = ("top_k", "entmax", "window", "backend")
 
 
+# Names that the integrations register when they are imported.
+PRESETS = (
+    "regard",
+    "regard:softmax",
+    "regard:sparsemax",
+    "regard:entmax15",
+    "regard:sigmoid",
+    "regard:relu",
+    "regard:top_k=64",
+    "regard:softmax,window=1024",
+)
+
+
 @dataclass(frozen=True)
 class NamedAttention:
     """The specification of a name.

@@ -15,24 +15,13 @@ from torch import Tensor
 from ..core.errors import lacking
 from ..core.structures import Window
 from ..nn.sdpa_calls import SdpaPlan
-from .attention_name import PREFIX, NamedAttention, parse
+from .attention_name import PREFIX, PRESETS, NamedAttention, parse
 
 try:
     from diffusers.models.attention_dispatch import AttentionBackendName, _AttentionBackendRegistry
     from diffusers.models.modeling_utils import ModelMixin
 except ImportError as error:
     raise lacking('set_attention_backend("regard")', "diffusers 0.35 or newer", "integrations") from error
-
-PRESETS = (
-    "regard",
-    "regard:softmax",
-    "regard:sparsemax",
-    "regard:entmax15",
-    "regard:sigmoid",
-    "regard:relu",
-    "regard:top_k=64",
-    "regard:softmax,window=1024",
-)
 
 
 def register(name: str) -> str:

@@ -22,7 +22,7 @@ from ..core.modifiers import PairBias, Sink, SoftCap
 from ..core.scores import ScaledDot, Score
 from ..core.structures import Causal, Mask, Segments, Structure, Window
 from ..recording.pretrained import hide_broken_torchvision
-from .attention_name import PREFIX, NamedAttention, parse
+from .attention_name import PREFIX, PRESETS, NamedAttention, parse
 
 hide_broken_torchvision()
 try:
@@ -31,16 +31,6 @@ try:
 except ImportError as error:
     raise lacking('attn_implementation="regard"', "transformers 5", "transformers") from error
 
-PRESETS = (
-    "regard",
-    "regard:softmax",
-    "regard:sparsemax",
-    "regard:entmax15",
-    "regard:sigmoid",
-    "regard:relu",
-    "regard:top_k=64",
-    "regard:softmax,window=1024",
-)
 
 # Keywords without effect on the attention function, which models pass through.
 _WITHOUT_EFFECT = {

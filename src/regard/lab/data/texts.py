@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from regard.data.readers.labelled_text import LabelledText, LabelledTexts
-from regard.data.readers.texts import read_judged, read_marks
+from regard.data.readers.text_file import read_judged, read_marks
 from regard.data.readers.user_file import is_path
 
 from .agnews import NAMES, items

@@ -9,7 +9,7 @@ from torch import nn
 from regard.data.batch import Example
 from regard.data.readers.labelled_text import LabelledText, LabelledTexts
 from regard.data.readers.reading_times import Reading, read_reading_times
-from regard.data.readers.texts import read_texts
+from regard.data.readers.text_file import read_texts
 from regard.data.task import Task
 from regard.data.text_task import text_task
 from regard.judging.plausibility.fixations import rank_correlation
