@@ -111,6 +111,7 @@ def uncompiled(monkeypatch):
         yield
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("name", PLANS)
 def test_the_output_and_the_row_statistics_are_the_references(name, dtype, uncompiled):

@@ -2,7 +2,14 @@
 
 from typing import NamedTuple
 
-SILENT = {"none", "generic", "InlineTextBox", "StaticText", "LineBreak", "MenuListPopup"}  # popups are named by their box
+SILENT = {
+    "none",
+    "generic",
+    "InlineTextBox",
+    "StaticText",
+    "LineBreak",
+    "MenuListPopup",
+}  # a popup has its box's name
 NAMED = {"button", "link", "checkbox", "combobox", "slider", "spinbutton", "textbox", "searchbox"}
 NAMED |= {"image", "application", "navigation", "table", "dialog"}
 

@@ -155,7 +155,7 @@ def test_a_screen_reader_has_a_name_for_every_control_of_a_page(opened):
     page = opened(recorded(), title="a run")
     tree = accessible_tree(page)
     assert without_a_name(page) == []
-    assert [part.name for part in tree if part.role == "heading"][0] == "Regard a run"
+    assert next(part.name for part in tree if part.role == "heading") == "Regard a run"
     said = {part.name.partition(":")[0] for part in tree if part.role == "application"}
     assert {"Attention heat map", "Thumbnails of all heads"} <= said
     assert {"Layer", "Head", "Colour scale"} <= {part.name for part in tree if part.role == "combobox"}
