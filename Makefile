@@ -138,7 +138,7 @@ web/node_modules/.package-lock.json: web/package.json web/package-lock.json
 docs: .venv/.docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-# ARGS="--tag v1.2.3": the version and the changelog must be ready for it.
+# ARGS="--fold 1.2.3" moves what is not released under a version; ARGS="--tag v1.2.3": version and changelog must be ready for it.
 release-check: .venv/.test
 	$(BIN)/python tests/release_check.py $(ARGS)
 
