@@ -1,5 +1,6 @@
 # make run    set up what the demo needs and run it
 # make test   set up the rest and run the tests
+# make test-slow  what make test leaves out: the rest of long products, of compiled and interpreted kernels (half an hour)
 # make test-wheel  build, install the wheel in a fresh environment, run it there (some minutes)
 # make test-zoo  record tiny models of every architecture of transformers, timm, diffusers ... (an hour; goes on where it stopped)
 # make test-gpu  the tests that need a CUDA device
@@ -43,7 +44,7 @@ ifneq ($(wildcard ../shared/data),)
 export REGARD_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: run test fuzz fuzz-gpu test-wheel test-zoo test-gpu test-integrations test-compiled test-exhaustive test-ray attacks coverage mutations chromium check check-web web docs bench release-check licences vulnerabilities clean
+.PHONY: run test test-slow fuzz fuzz-gpu test-wheel test-zoo test-gpu test-integrations test-compiled test-exhaustive test-ray attacks coverage mutations chromium check check-web web docs bench release-check licences vulnerabilities clean
 .DELETE_ON_ERROR:
 
 run: .venv/.demo
@@ -51,6 +52,9 @@ run: .venv/.demo
 
 test: .venv/.test chromium
 	$(BIN)/python -m pytest $(SHARED) $(ARGS)
+
+test-slow: .venv/.test chromium
+	$(BIN)/python -m pytest $(SHARED) -m slow $(ARGS)
 
 test-wheel: .venv/.test
 	$(BIN)/python tests/try_wheel.py
@@ -134,7 +138,7 @@ web/node_modules/.package-lock.json: web/package.json web/package-lock.json
 docs: .venv/.docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-# ARGS="--tag v1.2.3": the version and the changelog must be ready for it.
+# ARGS="--fold 1.2.3" moves what is not released under a version; ARGS="--tag v1.2.3": version and changelog must be ready for it.
 release-check: .venv/.test
 	$(BIN)/python tests/release_check.py $(ARGS)
 

@@ -19,6 +19,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 from tests.loadable_torchvision import declare_missing_operators
+from tests.sampling import mark_the_slow
 
 declare_missing_operators()
 settings.register_profile(
@@ -28,11 +29,12 @@ settings.load_profile("regard")
 torch.set_num_threads(1)  # tests run side by side, and one thread adds in one order
 
 
-ASKED = ("exhaustive", "ray", "integrations")  # markers whose tests run only where -m names them
+ASKED = ("slow", "exhaustive", "ray", "integrations")  # markers whose tests run only where -m names them
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The exhaustive run takes ten hours of a core, and a Ray cluster is slow to start: they are for those who ask."""
+    mark_the_slow(items)
     unasked = [name for name in ASKED if name not in config.option.markexpr]
     left = [item for item in items if any(item.get_closest_marker(name) for name in unasked)]
     if left:

@@ -21,6 +21,7 @@ from queue import Queue
 from mutants import MUTANTS, Mutant
 
 ROOT = Path(__file__).parents[1]
+WHOLE = ("-m", "slow or not slow")  # every case of the products that `make test` runs a sample of
 PATIENCE = 3600  # seconds for one mutant: numba compiles anew what was broken
 
 
@@ -43,7 +44,7 @@ def pytest(tree: Path, *arguments: str) -> tuple[int, str]:
         "OMP_NUM_THREADS": "1",
         "NUMBA_CACHE_DIR": str(tree / "numba"),
     }
-    command = [sys.executable, "-m", "pytest", "-q", "--tb=no", "-rfE", "-p", "no:cacheprovider", *arguments]
+    command = [sys.executable, "-m", "pytest", "-q", "--tb=no", "-rfE", "-p", "no:cacheprovider", *WHOLE, *arguments]
     try:
         done = subprocess.run(command, cwd=tree, env=variables, capture_output=True, text=True, timeout=PATIENCE)
     except subprocess.TimeoutExpired:

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from datetime import date
 from email.parser import Parser
 from importlib.metadata import Distribution, distributions
 from pathlib import Path
@@ -62,6 +63,25 @@ def problems_of_version(tag: str | None) -> Iterator[str]:
     unreleased = re.search(r"^## \[Unreleased\]\n(.*?)(?=^## |\Z)", changelog, re.MULTILINE | re.DOTALL)
     if unreleased and unreleased[1].strip():
         yield "CHANGELOG.md has entries under [Unreleased]: move them under the version"
+
+
+SECTION = re.compile(r"^### (\w+)\n(.*?)(?=^###? |\Z)", re.MULTILINE | re.DOTALL)
+
+
+def folded(changelog: str, version: str, day: date) -> str:
+    """The changelog with what is under [Unreleased] under `version`, the newest entries first."""
+    newest = re.search(r"^## \[Unreleased\]\n(.*?)(?=^## |\Z)", changelog, re.MULTILINE | re.DOTALL)
+    if newest is None:
+        raise SystemExit("CHANGELOG.md has no heading '## [Unreleased]'")
+    rest = changelog[newest.end() :]
+    held = re.match(rf"## \[{re.escape(version)}\][^\n]*\n(.*?)(?=^## |\Z)", rest, re.MULTILINE | re.DOTALL)
+    entries: dict[str, str] = dict.fromkeys(("Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"), "")
+    for text in (newest[1], held[1] if held else ""):
+        for name, lines in SECTION.findall(text):
+            entries[name] = entries.get(name, "") + lines.strip("\n") + "\n" * bool(lines.strip())
+    sections = "".join(f"### {name}\n\n{lines}\n" for name, lines in entries.items() if lines)
+    released = f"## [Unreleased]\n\n## [{version}] - {day.isoformat()}\n\n{sections}"
+    return changelog[: newest.start()] + released + (rest[held.end() :] if held else rest)
 
 
 def licence(package: Distribution) -> str:
@@ -138,7 +158,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tag", help="the tag of a release (v0.2.0), which version and changelog must be ready for")
     parser.add_argument("--licences", action="store_true", help="the licences of the installed packages alone")
+    parser.add_argument("--fold", metavar="VERSION", help="move what is under [Unreleased] under a version, of today")
     chosen = parser.parse_args()
+    if chosen.fold:
+        changelog = ROOT / "CHANGELOG.md"
+        changelog.write_text(folded(changelog.read_text(), chosen.fold, date.today()))
+        return
     checks = {"licences of what is installed": problems_of_licences}
     if not chosen.licences:
         checks |= {

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from datetime import date
 from email.message import Message
 from importlib.metadata import Distribution
 from pathlib import Path
@@ -81,6 +82,19 @@ class Package(Distribution):
 
     def locate_file(self, path):
         return path
+
+
+@pytest.mark.parametrize("held", ["## [1.2.0] - 2026-01-01\n\n### Fixed\n\n- c\n\n### Added\n\n- b\n\n", ""])
+def test_what_is_not_released_is_moved_under_a_version(held):
+    begins = "# Changelog\n\n## [Unreleased]\n\n### Added\n\n- a\n\n### Fixed\n\n- d\n\n"
+    made = release_check.folded(begins + held + "## [1.1.0]\n\n- old\n", "1.2.0", date(2026, 2, 3))
+    _, unreleased, version, old = made.split("\n## ")
+    assert unreleased.split() == ["[Unreleased]"] and old == "[1.1.0]\n\n- old\n"
+    entries = version.partition("\n\n")[2].split("\n\n")
+    assert version.startswith("[1.2.0] - 2026-02-03\n\n")
+    assert entries == (
+        ["### Added", "- a\n- b", "### Fixed", "- d\n- c\n"] if held else ["### Added", "- a", "### Fixed", "- d\n"]
+    )
 
 
 @pytest.mark.parametrize(

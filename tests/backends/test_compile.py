@@ -3,6 +3,7 @@
 import pytest
 import torch
 from tests.catalogue import OwnScore
+from tests.sampling import mostly_slow
 from torch import nn
 from torch._dynamo.utils import counters
 from torch.export import Dim, export
@@ -68,7 +69,10 @@ CALLS = {
 }
 
 
-@pytest.mark.parametrize("name", CALLS)
+QUICK = "sdpa, causal", "chunked, modifiers", "chunked, learned alpha", "chunked, dropout", "reference, modifiers"
+
+
+@pytest.mark.parametrize("name", mostly_slow(CALLS, *QUICK))
 def test_three_lengths_are_one_compilation(name):
     compiled_is_eager(CALLS[name])
 
@@ -117,7 +121,7 @@ WITH_TENSORS = {
 }
 
 
-@pytest.mark.parametrize("name", WITH_TENSORS)
+@pytest.mark.parametrize("name", mostly_slow(WITH_TENSORS, "padding", "edges"))
 def test_structures_with_tensors_are_one_compilation(name):
     call, extra = WITH_TENSORS[name]
     compiled_is_eager(call, extra=extra)
@@ -178,6 +182,7 @@ def test_a_map_may_be_read_inside_a_compiled_function():
     torch.testing.assert_close(found[0], found[1])
 
 
+@pytest.mark.slow
 def test_inductor_compiles_it_too():
     torch._inductor.config.compile_threads = 1
     score = ScaledDot() | SoftCap(3.0)
@@ -202,6 +207,7 @@ class Layer(nn.Module):
         return attend(q, k, v, **self.options).out
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("strict", [False, True], ids=["non-strict", "strict"])
 @pytest.mark.parametrize(
     "options",

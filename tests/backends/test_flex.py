@@ -111,6 +111,7 @@ def uncompiled(monkeypatch):
         yield
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("name", PLANS)
 def test_the_output_and_the_row_statistics_are_the_references(name, dtype, uncompiled):
@@ -128,6 +129,7 @@ def test_the_output_and_the_row_statistics_are_the_references(name, dtype, uncom
         assert_close(ran.state.tau.double().unflatten(0, (2, HEADS)), true.map.tau, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     shutil.which("g++") is None, reason="torch compiles for a CPU by a compiler of C++: there is no g++."
 )

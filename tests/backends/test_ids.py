@@ -86,6 +86,7 @@ def fresh_compiler():
     torch._dynamo.reset()
 
 
+@pytest.mark.covered
 @pytest.mark.usefixtures("fresh_compiler")
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -162,6 +163,7 @@ def by_kernels(q, k, v, over):
     return attend_by("kernels", q, k, v, "gatv2", "softmax", over)
 
 
+@pytest.mark.covered
 @pytest.mark.usefixtures("later")
 @pytest.mark.parametrize("number", OUTSIDE)
 @pytest.mark.parametrize("row, end", [(0, "source"), (1, "target")])

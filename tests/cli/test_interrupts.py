@@ -54,6 +54,7 @@ def is_one_line(done) -> bool:
     return done.returncode == 130 and len(lines) == 1 and lines[0].startswith("Stopped")
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("name", ["torch", "typer", "rich"])
 def test_ctrl_c_while_the_command_is_imported_is_one_line(name, command, tmp_path):
     module(tmp_path, name, INTERRUPT + "raise SystemExit('it went on')")
@@ -61,6 +62,7 @@ def test_ctrl_c_while_the_command_is_imported_is_one_line(name, command, tmp_pat
     assert is_one_line(done) and done.stdout == "", done
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize(
     ("arguments", "name"),
     [
@@ -110,6 +112,7 @@ def task(variant, seed, setting):
 """
 
 
+@pytest.mark.covered
 def test_ctrl_c_while_workers_compute_gives_their_trials_back_and_leaves_no_worker(command, tmp_path):
     pytest.importorskip("sqlalchemy")
     pytest.importorskip("pydantic")
@@ -135,6 +138,7 @@ def test_ctrl_c_while_workers_compute_gives_their_trials_back_and_leaves_no_work
     assert "0 done, 0 running, 4 waiting, 0 failed" in status
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("name", ["torch", "typer", "lightning", "tomllib"])
 def test_a_module_in_the_current_folder_is_not_run(name, command, tmp_path):
     (tmp_path / f"{name}.py").write_text("open('run', 'w')\n")

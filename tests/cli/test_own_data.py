@@ -226,6 +226,7 @@ def test_attention_is_taught_by_own_fixations_and_judged_by_them(tmp_path):
     assert "has 1 photographs: expected 8 or more" in refused("train", "fixations", "--data", moved)
 
 
+@pytest.mark.slow
 def test_a_study_takes_graphs_of_types_and_photographs_of_ones_own(tmp_path):
     pytest.importorskip("sqlalchemy")
     Image = pytest.importorskip("PIL.Image")

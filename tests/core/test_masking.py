@@ -54,6 +54,7 @@ def assert_padding_changes_nothing(score: str, align: str, masked_by: str) -> No
     assert (found[2].masked_select(padding) == 0).all()
 
 
+@pytest.mark.covered(3)
 @pytest.mark.parametrize(("score", "align"), product())
 def test_a_padded_batch_equals_its_items_whatever_stands_in_the_padding(score: str, align: str) -> None:
     assert_padding_changes_nothing(score, align, "lengths")

@@ -60,6 +60,7 @@ def test_a_single_key_gets_weight_one_and_its_value_is_the_output(score: str, al
     assert_close(out, v.expand_as(out))
 
 
+@pytest.mark.covered(3)
 @pytest.mark.parametrize(("score", "align"), SMOOTH)
 def test_the_gradient_of_every_input_and_parameter_is_that_of_finite_differences(score: str, align: str) -> None:
     tensors = inputs(n=2, m=4, batch=1)

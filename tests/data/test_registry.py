@@ -36,7 +36,6 @@ def python(folder, *arguments):
         env={**os.environ, "PYTHONPATH": path, "COLUMNS": "100", "TERM": "dumb"},
         capture_output=True,
         text=True,
-        timeout=300,
         check=False,
     )
 
@@ -57,22 +56,30 @@ def test_a_data_set_of_another_package_is_an_attribute_of_regard_data(mine):
     assert ran.stdout.split() == ["True", "mine", "True"], ran.stderr
 
 
-def test_regard_train_lists_and_trains_a_task_of_another_package(mine):
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A folder with a run of the plugin's task, and what its training said."""
+    folder = tmp_path_factory.mktemp("trained")
+    install(folder, "my-package", PLUGIN, MODULE)
+    own = ("--small", "--seeds", "1", "--option", "keys=4", "--json", "--alone", "--out", "runs")
+    return folder, python(folder, "-m", "regard", "train", "mine", *own)
+
+
+def test_regard_train_lists_a_task_of_another_package(mine):
     listed = python(mine, "-m", "regard", "train", "--help")
     assert re.search(r"^mine +Task of the package my-package", listed.stdout, re.MULTILINE), listed.stderr
-    ran = python(
-        mine, "-m", "regard", "train", "mine", "--small", "--seeds", "1", "--option", "keys=4", "--json", "--alone"
-    )
+
+
+def test_regard_train_trains_a_task_of_another_package(trained):
+    ran = trained[1]
     assert ran.returncode == 0, ran.stderr
     found = json.loads(ran.stdout)
     assert found["rows"][0]["runs"][0]["accuracy"] > 0.9
 
 
-def test_regard_judge_opens_the_run_of_a_task_of_another_package(mine):
+def test_regard_judge_opens_the_run_of_a_task_of_another_package(trained):
     pytest.importorskip("jinja2")
-    own = ("--small", "--seeds", "1", "--option", "keys=12", "--alone", "--out", "runs")
-    assert python(mine, "-m", "regard", "train", "mine", *own).returncode == 0
-    ran = python(mine, "-m", "regard", "judge", "runs", "--tests", "task,correlation", "--limit", "20", "--json")
+    ran = python(trained[0], "-m", "regard", "judge", "runs", "--tests", "task,correlation", "--limit", "20", "--json")
     assert ran.returncode == 0, ran.stderr
     report = json.loads(ran.stdout)
     assert report["about"]["model"] == "mine (additive, seed 0)" and report["about"]["classes"] == ["no", "yes"]

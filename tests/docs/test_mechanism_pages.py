@@ -40,6 +40,7 @@ def test_the_code_runs_and_prints_what_the_page_shows(page):
     make_pictures.plt.close("all")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", make_pictures.trained(), ids=lambda page: page.stem)
 def test_a_page_that_trains_a_model_comes_to_what_it_says(page):
     names = {"__name__": "page"}

@@ -11,6 +11,7 @@ from tests.docs.test_tutorials import DOCS, make_pictures
 PAGE = DOCS / "your_data.md"
 
 
+@pytest.mark.slow
 def test_every_file_and_command_of_the_page_works_as_it_is_written():
     make_pictures.check(PAGE)
 

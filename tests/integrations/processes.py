@@ -15,7 +15,7 @@ import torch
 import torch.distributed as dist
 
 
-def run(count: int, script: Path, timeout: float = 240) -> list[Any]:
+def run(count: int, script: Path, timeout: float = 3600) -> list[Any]:
     """What the script's `answer(work)` gives in each of `count` processes."""
     with tempfile.TemporaryDirectory() as folder:
         processes = [

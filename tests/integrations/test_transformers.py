@@ -200,6 +200,7 @@ PAGED = {
 }
 
 
+@pytest.mark.slow
 def test_continuous_batching_reads_its_paged_cache():
     """transformers knows its own names alone there: ours runs under that of SDPA, in a block."""
     prompts = [[5, 6, 7, 8], [9, 10, 11]]

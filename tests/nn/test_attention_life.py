@@ -5,6 +5,7 @@ import io
 
 import pytest
 import torch
+from tests.sampling import mostly_slow
 from torch import Tensor
 from torch._dynamo.testing import CompileCounter
 from torch.testing import assert_close
@@ -44,7 +45,10 @@ def fresh_compiler():
     torch._dynamo.reset()
 
 
-@pytest.mark.parametrize("kind", LAYERS)
+QUICK = "rotary", "grouped gaussian", "additive entmax", "local predictive"
+
+
+@pytest.mark.parametrize("kind", mostly_slow(LAYERS, *QUICK))
 def test_one_compilation_serves_all_lengths(kind):
     made, counter = layer(**copy.deepcopy(LAYERS[kind])), CompileCounter()
     compiled = torch.compile(made, backend=counter, fullgraph=True, dynamic=True)
@@ -91,7 +95,7 @@ def test_a_decoding_step_compiles_for_all_lengths():
     assert counter.frame_count <= 3, "a prompt, a first step and every other step"
 
 
-@pytest.mark.parametrize("kind", LAYERS)
+@pytest.mark.parametrize("kind", mostly_slow(LAYERS, *QUICK))
 def test_it_exports_with_a_free_length(kind):
     made = layer(**copy.deepcopy(LAYERS[kind]))
     length = torch.export.Dim("length", min=2, max=4096)

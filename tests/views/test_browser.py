@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from tests.views.accessible_tree import accessible_tree, without_a_name
 from tests.views.driving import MAP, choice, drawn, eventually, says, spot, told, until
 
 import regard
@@ -148,3 +149,13 @@ def test_maps_of_any_shape_and_sign_open_and_are_driven_without_an_error(opened,
     for key in ("ArrowDown", "ArrowRight", "+", "Enter", "0", "h"):
         page.keyboard.press(key)
     says(page.locator("regard-heads p"), "head 1")
+
+
+def test_a_screen_reader_has_a_name_for_every_control_of_a_page(opened):
+    page = opened(recorded(), title="a run")
+    tree = accessible_tree(page)
+    assert without_a_name(page) == []
+    assert next(part.name for part in tree if part.role == "heading") == "Regard a run"
+    said = {part.name.partition(":")[0] for part in tree if part.role == "application"}
+    assert {"Attention heat map", "Thumbnails of all heads"} <= said
+    assert {"Layer", "Head", "Colour scale"} <= {part.name for part in tree if part.role == "combobox"}

@@ -123,7 +123,7 @@ export class RegardPage extends LitElement {
       ${site.heads > 1 ? html`<label title="Each layer has several heads, each with weights of its own">Head <select aria-label="Head" @change=${pick("head")}>${Array.from({ length: site.heads }, (_, h) => html`<option value=${h} .selected=${h === choice.head}>${h}</option>`)}</select></label>` : nothing}
       ${secondHead(store)}${sides(store)}<label>${site.n.toLocaleString("en")} queries × ${site.m.toLocaleString("en")} keys</label></div>`;
     return html`
-      ${this.bare ? nothing : html`<header><h1><span class="name">Regard</span>${about.title}</h1>
+      ${this.bare ? nothing : html`<header><h1 aria-label=${`Regard ${about.title}`}><span class="name">Regard</span>${about.title}</h1>
         ${about.text ? html`<blockquote>${about.beside?.text ? html`<small>${about.beside.names[0]}:</small> ` : nothing}${about.text}</blockquote>` : nothing}
         ${about.beside?.text ? html`<blockquote><small>${about.beside.names[1]}:</small> ${about.beside.text}</blockquote>` : nothing}${unmatchedSites(store)}
         ${about.facts ? html`<p class="facts">${about.facts}</p>` : nothing}</header>`}

@@ -123,6 +123,7 @@ def guarded(*shape: int) -> torch.Tensor:
     return memory[guard:-guard].view(shape[1], 2, shape[0], shape[2]).permute(1, 2, 0, 3)
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("align", ["softmax", "sigmoid", "sparsemax", "entmax15"])
 @pytest.mark.parametrize(("d", "d_v"), [(64, 16), (128, 32), (64, 8), (40, 24), (16, 64), (8, 128), (33, 33)])
 def test_values_may_be_narrower_and_wider_than_keys(d, d_v, align, watched):

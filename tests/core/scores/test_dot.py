@@ -34,7 +34,7 @@ def test_a_scale_of_ones_own_replaces_the_root() -> None:
 @pytest.mark.parametrize("width", [4, 64, 256])
 def test_for_unit_variance_entries_dot_varies_by_the_width_and_scaled_dot_by_one(width: int) -> None:
     draw = torch.Generator().manual_seed(width)
-    q, k = torch.randn(2, 200_000, 1, width, generator=draw).unbind()
+    q, k = torch.randn(2, 20_000, 1, width, generator=draw).unbind()
     for score, variance in ((Dot(), float(width)), (ScaledDot(), 1.0)):
         found = score(q, k.view_as(q)).flatten()
         error = variance * math.sqrt((2 + 6 / width) / found.numel())  # of a sample variance; kurtosis 3 + 6 / width

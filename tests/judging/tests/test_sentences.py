@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from tests.judging.built_models import built
+from tests.sampling import mostly_slow
 
 from regard.data import cipher
 from regard.data.aligned_pair import AlignedPair
@@ -96,7 +97,11 @@ ADAPTERS = {
     "a writer of one pair": lambda: writer(1),
     "a writer without links": lambda: writer(gold=False),
 }
-EVERY = [*PLANTED, *ADAPTERS]
+EVERY = mostly_slow(
+    [*PLANTED, *ADAPTERS],
+    *("as it is", "constant weights", "one instance", "one unit", "no mark", "certain"),
+    *("nodes", "lonely nodes", "two heads, one of them read", "a writer of one pair"),
+)
 SLOW = {"adversary", "everywhere"}  # their five hundred steps are tried on the edges alone
 
 

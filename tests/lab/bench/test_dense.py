@@ -65,6 +65,7 @@ def next_of(name):
     return list(part(HERE, **SMALL[name]))
 
 
+@pytest.mark.slow
 def test_a_rate_is_the_time_over_the_pairs_that_may_meet():
     causal = next(result for result in next_of("entmax") if result.name.startswith("entmax 1.5 causal, 37"))
     assert causal.notes["pairs"] == 2 * 37 * 38 // 2

@@ -23,6 +23,7 @@ def test_the_first_draw_and_the_pointer_are_timed_from_when_they_were_asked_to_w
     file.write_text(SLOW)
     seen = view.seen(OnePage("slow", file, "document.querySelector('i') !== null", ELEMENTS % "b"))
     assert (seen.bytes, seen.why) == (len(SLOW), "")
+    assert seen.memory is None or 10 < seen.memory < 4000
     assert seen.draw >= 0.4 and len(seen.points) == 1 and seen.points[0] >= 300
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.sampling import mostly_slow
 from torch import Tensor, nn
 from torch.testing import assert_close
 
@@ -180,7 +181,7 @@ def test_a_state_dict_makes_the_same_layer(name: str) -> None:
     assert_close(first(call(other, *EACH[0], None, None)), first(call(layer, *EACH[0], None, None)), atol=0, rtol=0)
 
 
-@every
+@pytest.mark.parametrize("name", mostly_slow(LAYERS, "GPSConv", "GRITConv", "EdgeSetAttention"))
 def test_a_compiled_layer_is_one_graph(name: str) -> None:
     layer, call = made(name)
     x, graphs = X.float(), len(SIZES)

@@ -93,7 +93,13 @@ def test_a_random_id_outside_is_named(name, layer, call, targets):
 
 
 @pytest.mark.parametrize(
-    "name, layer, call, targets", [x for x in CASES if x[0] in COMPILED], ids=lambda x: x if isinstance(x, str) else ""
+    "name, layer, call, targets",
+    [
+        pytest.param(*x, marks=[] if x[0] in ("GATConv, its weights", "EdgeGATConv") else pytest.mark.slow)
+        for x in CASES
+        if x[0] in COMPILED
+    ],
+    ids=lambda x: x if isinstance(x, str) else "",
 )
 def test_compiled_it_is_named_as_well(name, layer, call, targets):
     torch._dynamo.reset()
@@ -108,6 +114,7 @@ def test_compiled_it_is_named_as_well(name, layer, call, targets):
     torch._dynamo.reset()
 
 
+@pytest.mark.slow
 @torch._inductor.config.patch(compile_threads=1)
 def test_inductor_computes_no_layer_with_them():
     torch._dynamo.reset()

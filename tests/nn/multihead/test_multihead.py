@@ -132,7 +132,15 @@ def test_a_recurrent_layer_runs_token_by_token_and_trains(kind):
     assert all(p.grad is not None and p.grad.isfinite().all() for p in layer.parameters())
 
 
-@pytest.mark.parametrize("kind", [DifferentialAttention, TalkingHeadsAttention, Retention, GatedLinearAttention])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        DifferentialAttention,
+        pytest.param(TalkingHeadsAttention, marks=pytest.mark.slow),
+        Retention,
+        pytest.param(GatedLinearAttention, marks=pytest.mark.slow),
+    ],
+)
 def test_a_layer_compiles_to_the_same_numbers(kind):
     layer, x = kind(DIM, HEADS), torch.randn(2, N, DIM)
     compiled = torch.compile(lambda x: layer(x).out, backend="aot_eager")

@@ -26,6 +26,7 @@ def test_minilm():
         assert_close(amap.weights(), expected, atol=NEAR, rtol=0)
 
 
+@pytest.mark.slow
 def test_smollm2_generates():
     model = foreign.smollm2()  # its slow path takes softmax in fp32, whatever the model is in
     ids = torch.tensor([[504, 3575, 282, 4649, 314]])  # "The capital of France is": reading its tokenizer takes 6 s

@@ -7,6 +7,7 @@ import time
 import pytest
 import torch
 from tests.small_models import saved
+from tests.views.accessible_tree import accessible_tree, called_alike, without_a_name
 from tests.views.driving import drawn, eventually, says
 from tests.views.server.conftest import TOKEN, WORDS, recorded
 from torch.nn import functional as F
@@ -359,3 +360,42 @@ def test_a_reading_that_comes_late_does_not_replace_the_one_that_was_asked_for_a
             route.continue_()
     drawn(page, "regard-page")
     says(page.locator("regard-text .running"), TEXT.split()[-1])
+
+
+def test_a_screen_reader_has_a_name_of_its_own_for_every_control(show, folder):
+    recorded(words=WORDS).save(folder / "other.regard")
+    page = read(show())
+    page.locator("regard-map canvas").focus()
+    for key in ("PageUp", "Home", "ArrowDown"):
+        page.keyboard.press(key)
+    says(page.locator("regard-why section"), "cut it")
+    page.locator("regard-text .running span", has_text="cat").dblclick()
+    says(page.locator("regard-live .changes"), "masked")
+    says(page.locator("regard-page .sides"), "after")
+    page.locator("summary", has_text="Export").click()
+    assert without_a_name(page) == []
+    twice = set(called_alike(page)) - {"PNG", "CSV", "SVG"}  # in groups whose names say of what
+    assert not twice
+    tree = accessible_tree(page)
+    assert {part.name for part in tree if part.role == "heading"} >= {"Regard", "Input to small-bert", "Why?"}
+    assert "Text for the model" in [part.name for part in tree if part.role == "textbox"]
+    assert page.title() == "small-bert · Regard"
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Open …").click()
+    page.get_by_role("button", name="run.regard").click()
+    says(page.locator(".about + regard-page regard-map .readout"), "attends to")
+    page.get_by_label("Compare with another record").select_option(label="other.regard")
+    says(page.locator(".about + regard-page .sides"), "run − other")
+    assert without_a_name(page) == []
+    assert page.title() == "run.regard − other.regard · Regard"
+
+
+def test_on_a_phone_nothing_is_wider_than_the_screen_and_a_tab_keeps_its_cross(show, folder):
+    page = show(before=lambda page: page.set_viewport_size({"width": 390, "height": 844}))
+    page.get_by_role("button", name="Open …").click()
+    page.get_by_role("button", name="run.regard").click()
+    says(page.locator("regard-map .readout"), "attends to")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    name, cross = page.locator("nav span").first.locator("button").all()
+    assert abs(name.bounding_box()["y"] - cross.bounding_box()["y"]) < 2
+    assert page.locator("nav").bounding_box()["width"] > 300, "the views have a row of their own"

@@ -25,7 +25,7 @@ class Model(nn.Module):
 
 def status(opener, url, **headers):
     try:
-        return opener.open(urllib.request.Request(url, headers=headers), timeout=20).status
+        return opener.open(urllib.request.Request(url, headers=headers)).status
     except urllib.error.HTTPError as error:
         return error.code
 
@@ -38,13 +38,13 @@ def test_the_page_shows_the_run_to_whoever_has_the_token_and_to_nobody_else(caps
         browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar()))
         stranger = urllib.request.build_opener()
         assert address in capsys.readouterr().err and host.startswith("127.0.0.1:")
-        assert browser.open(monitor.url, timeout=20).headers["content-security-policy"].startswith("default-src 'none'")
-        content = browser.open(f"{address}/api/monitor", timeout=20).read().decode()
+        assert browser.open(monitor.url).headers["content-security-policy"].startswith("default-src 'none'")
+        content = browser.open(f"{address}/api/monitor").read().decode()
         assert "The first step has not ended yet" in content
         for _ in range(2):
             model(torch.randn(2, 5, 8)).sum().backward()
             monitor.step()
-        content = browser.open(f"{address}/api/monitor", timeout=20).read().decode()
+        content = browser.open(f"{address}/api/monitor").read().decode()
         assert "step 1, 2 steps looked at" in content and content.count("<polyline") >= 5
         assert "blocks.&lt;b&gt;" in content and "<b>" not in content
         entropy = float(monitor.latest.sites["blocks.<b>"].relative[0])
@@ -53,5 +53,5 @@ def test_the_page_shows_the_run_to_whoever_has_the_token_and_to_nobody_else(caps
             assert status(stranger, address + path) == 403
         assert status(browser, f"{address}/api/monitor", Host="example.org") == 403
     with pytest.raises(urllib.error.URLError):
-        browser.open(f"{address}/api/monitor", timeout=5)
+        browser.open(f"{address}/api/monitor")
     assert monitor.url == ""

@@ -51,14 +51,15 @@ export class RegardApp extends LitElement {
   static override styles = [theme, css`
     :host { background: var(--paper); min-height: 100vh; }
     header { max-width: 96rem; margin: 0 auto; padding: 0.9rem 1.5rem 0.7rem; display: flex; flex-wrap: wrap; gap: 0.5rem 0.9rem; align-items: center; }
-    .name { font: 600 1.45rem/1 var(--serif); font-variant: small-caps; letter-spacing: 0.08em; color: var(--glow); }
-    nav { display: flex; flex-wrap: wrap; gap: 0.35rem; flex: 1; } nav .close { padding: 0.2rem 0.4rem; margin-left: -0.4rem; border-left: 0; border-radius: 0 0.4rem 0.4rem 0; }
+    .name { margin: 0; font: 600 1.45rem/1 var(--serif); font-variant: small-caps; letter-spacing: 0.08em; color: var(--glow); }
+    nav { display: flex; flex-wrap: wrap; gap: 0.35rem; flex: 1; } nav span { display: inline-flex; max-width: 100%; } nav .close { padding: 0.2rem 0.4rem; margin-left: -0.4rem; border-left: 0; border-radius: 0 0.4rem 0.4rem 0; }
     .job { position: sticky; top: 0; z-index: 2; background: var(--raised); border: 1px solid var(--mark); border-radius: 0.5rem; max-width: 93rem; margin: 0 auto 0.7rem; padding: 0.35rem 0.8rem; display: flex; gap: 0.9rem; align-items: center; }
     progress { accent-color: var(--mark); flex: 1; max-width: 24rem; } .problem { max-width: 96rem; margin: 0 auto 0.7rem; padding: 0 1.5rem; color: #b3261e; } .problem button { margin-left: 0.6rem; }
     .about { max-width: 96rem; margin: 0 auto; padding: 0 1.5rem 0.7rem; } .about blockquote { margin: 0; font: 1.1rem/1.45 var(--serif); max-height: 4.4em; overflow: auto; } .about p { margin: 0.2rem 0 0; color: var(--soft); }
     header label { display: inline-flex; gap: 0.4rem; align-items: center; color: var(--soft); } header select { max-width: 12rem; }
     .records { max-width: 60rem; margin: 0 auto; padding: 0 1.5rem; } details { position: relative; } summary { cursor: pointer; list-style: none; border: 1px solid var(--line); border-radius: 0.4rem; padding: 0.2rem 0.55rem; background: var(--raised); }
     details div { position: absolute; right: 0; z-index: 3; background: var(--raised); border: 1px solid var(--line); border-radius: 0.5rem; padding: 0.4rem; display: grid; gap: 0.3rem; width: max-content; box-shadow: 0 0.4rem 1.2rem #0003; }
+    @media (max-width: 40rem) { nav { order: 1; flex-basis: 100%; } header details { margin-left: auto; } }
     @media (prefers-color-scheme: dark) { .problem { color: #ff8a80; } }
   `];
 
@@ -126,6 +127,8 @@ export class RegardApp extends LitElement {
   }
 
   protected override updated(changed: Map<PropertyKey, unknown>): void {
+    const shown = this.at >= 0 ? this.tabs[this.at]?.title : this.at === MODEL ? this.state?.model?.result?.name : "";
+    document.title = shown ? `${shown} · Regard` : "Regard";
     if (changed.has("at") || changed.has("tabs")) this.note();
   }
 
@@ -263,7 +266,7 @@ export class RegardApp extends LitElement {
     const { state, tabs, at, job } = this;
     const tab = (where: number, title: unknown) => html`<button aria-pressed=${at === where} @click=${() => (this.at = where)}>${title}</button>`;
     return html`
-      <header><span class="name">Regard</span>
+      <header><h1 class="name">Regard</h1>
         <nav aria-label="Open views">${state?.model ? tab(MODEL, html`Live: ${state.model.result?.name ?? "…"}`) : nothing}
           ${tabs.map((one, x) => html`<span>${tab(x, one.title)}<button class="close" aria-label=${`Close ${one.title}`} @click=${() => this.close(x)}>×</button></span>`)}
           <button aria-pressed=${at === RECORDS} @click=${() => { this.at = RECORDS; void this.refresh(); }}>Open …</button></nav>

@@ -57,7 +57,7 @@ export class RegardOutput extends LitElement {
       ${diff.says ? html`<p class="says" aria-live="polite">${diff.says}</p>` : nothing}
       ${diff.bars.map(({ at, bars }) => html`${at ? html`<p class="key">${at}</p>` : nothing}<div class="bars">${bars.map((bar) => this.bar(bar))}</div>`)}
       ${diff.wrote ? html`<p><q>${diff.wrote[0]}</q></p>${diff.wrote[1] === null ? nothing : html`<p><b>After:</b> <q>${diff.wrote[1]}</q></p>`}` : nothing}
-      ${diff.numbers.length ? html`<table>${diff.numbers.map(({ name, before, after }) =>
+      ${diff.numbers.length ? html`<table aria-label=${diff.title}>${diff.numbers.map(({ name, before, after }) =>
         html`<tr><th>${name}</th><td>${digits(before)}</td><td><b>${after === null ? "" : digits(after)}</b></td></tr>`)}</table>` : nothing}
       ${diff.tokens ? this.tokenChanges(diff.tokens) : nothing}`;
   }

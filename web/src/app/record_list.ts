@@ -52,7 +52,7 @@ export class RegardRecords extends LitElement {
     return html`
       <div class="bar"><label>Records in <b>${this.folder}</b></label>
         ${this.records.length > 8 ? html`<input type="search" placeholder="Find by name" aria-label="Find by name" @input=${(e: Event) => (this.query = (e.target as HTMLInputElement).value)}>` : nothing}</div>
-      ${found.length ? html`<ul>${found.map((one) => html`<li><button @click=${() => this.emit("open", one)}>
+      ${found.length ? html`<ul>${found.map((one) => html`<li><button aria-label=${[one.name, ORIGIN[one.from], sized(one.bytes)].filter(Boolean).join(", ")} @click=${() => this.emit("open", one)}>
           <span class="name">${one.name} ${ORIGIN[one.from] ? html`<small>${ORIGIN[one.from]}</small>` : nothing}</span>
           <small>${sized(one.bytes)}</small><small>${new Date(1000 * one.changed).toLocaleString()}</small></button></li>`)}</ul>`
         : html`<p>No record files in this folder. Create one with <code>regard record minilm "…" -o run.regard</code>.</p>`}

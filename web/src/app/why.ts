@@ -125,7 +125,7 @@ export class RegardWhy extends LitElement {
     const most = Math.max(...this.answer!.query.concat(this.answer!.key).map((x) => Math.abs(x.value)), 1e-9);
     return html`<div><h3>Written into the ${side}</h3><ul>${shares.map((one) => html`<li>
       <span class="name" title=${one.name}>${one.name}</span><span><span class="bar ${one.value > 0 ? "up" : "down"}" style=${`display:block;width:${(100 * Math.abs(one.value)) / most}%`}></span></span>
-      <span class="number">${one.value > 0 ? "+" : "−"}${Math.abs(one.value).toFixed(2)}</span><button @click=${() => this.cut(side, one.name)} title=${`Run the model without what ${one.name} wrote into this ${side}`}>cut it</button></li>`)}</ul></div>`;
+      <span class="number">${one.value > 0 ? "+" : "−"}${Math.abs(one.value).toFixed(2)}</span><button @click=${() => this.cut(side, one.name)} aria-label=${`cut ${one.name} from the ${side}`} title=${`Run the model without what ${one.name} wrote into this ${side}`}>cut it</button></li>`)}</ul></div>`;
   }
 
   /** The writers by layer, as lines into the head: the query above, the key below. */

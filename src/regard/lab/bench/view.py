@@ -2,6 +2,7 @@
 
 import itertools
 import multiprocessing
+import os
 import queue
 import shutil
 import statistics
@@ -52,6 +53,7 @@ class PageMeasurement:
     draw: float | None = None
     points: list[float] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
+    memory: float | None = None  # megabytes of the process that draws the page
     why: str = ""
 
     def __str__(self) -> str:
@@ -74,6 +76,16 @@ def opened(file: Path, drawn: str, scripts: Path | None = None, asked: list[str]
         page.goto(file.as_uri())
         yield page, polled(page, "drawn_at") / 1000
         browser.close()
+
+
+def memory_of(page: Any) -> float | None:
+    """Resident megabytes of the process that draws a page; None where the system does not tell it."""
+    link = page.context.browser.new_browser_cdp_session()
+    drawing = [one["id"] for one in link.send("SystemInfo.getProcessInfo")["processInfo"] if one["type"] == "renderer"]
+    link.detach()
+    told = [Path(f"/proc/{number}/statm") for number in drawing]
+    pages = [int(one.read_text().split()[1]) for one in told if one.exists()]
+    return max(pages) * os.sysconf("SC_PAGE_SIZE") / 1e6 if pages else None
 
 
 def polled(page: Any, name: str, limit: float = 600.0) -> float:
@@ -112,7 +124,7 @@ def seen(page: OnePage, scripts: Path | None = None, limit: float = 240.0) -> Pa
             made.why = value
             break
         if kind == "draw":
-            made.draw, made.asked = value
+            made.draw, made.asked, made.memory = value
             stage, start = "the pointer was not answered", time.perf_counter()
         else:
             made.points.append(value)
@@ -125,7 +137,7 @@ def _measure(page: OnePage, scripts: Path | None, found: Any, times: int = 9) ->
     asked: list[str] = []
     try:
         with opened(page.file, page.drawn, scripts, asked) as (tab, draw):
-            found.put(("draw", (draw, asked)))
+            found.put(("draw", (draw, asked, memory_of(tab))))
             places = tab.evaluate(page.places)
             for x, y in places[:: max(1, len(places) // times)][:times]:
                 tab.evaluate(POINT)
@@ -228,8 +240,10 @@ def _compared(ours: PageMeasurement, peer: PageMeasurement | None, what: str) ->
         BenchResult(f"{what}: pointing", "ms", mine, theirs, name, "at most 50 ms", mine <= 50),
     ]
     made[2].notes = {"largest": max(ours.points)}
+    made[1].notes = {"memory_mb": ours.memory}
     if peer is not None:
-        made[1].notes = {"peer_asked_the_network": len(peer.asked), "peer": peer.why or "drawn"}
+        told = {"peer_asked_the_network": len(peer.asked), "peer": peer.why or "drawn", "peer_memory_mb": peer.memory}
+        made[1].notes |= told
     return made
 
 
@@ -240,6 +254,7 @@ def long_map(room: Path, tell: Callable[[str], None], n: int = 32_768) -> list[B
     q, k = torch.randn(1, n, 64), torch.randn(1, n, 64)
     file = attend(q, k, k[..., :1], over=Causal()).map.save_html(room / "long.html", title=f"{n:,} tokens")
     with opened(file, f"{MAP}?.ready") as (tab, draw):
+        memory = memory_of(tab)
         box = tab.evaluate(
             f"(() => {{ const b = {MAP}.shadowRoot.querySelector('canvas').getBoundingClientRect();"
             " return [b.x + b.width / 2, b.y + b.height / 2]; })()"
@@ -257,7 +272,8 @@ def long_map(room: Path, tell: Callable[[str], None], n: int = 32_768) -> list[B
     size = file.stat().st_size / 1e6
     frames = ", ".join(f"{title} {took:.0f} ms" for title, took in longest.items())
     tell(f"  {size:.0f} MB, first draw {draw:.2f} s, longest frames: {frames}")
-    opens = BenchResult(f"{n} tokens: first draw", "s", draw, None, "-", "at most 2 s", draw <= 2, {"file_mb": size})
+    opens = BenchResult(f"{n} tokens: first draw", "s", draw, None, "-", "at most 2 s", draw <= 2)
+    opens.notes = {"file_mb": size, "memory_mb": memory}
     worst = max(longest.values())
     pans = BenchResult(
         f"{n} tokens: longest frame while panning", "ms", worst, None, "-", "at most 100 ms", worst <= 100
@@ -274,6 +290,7 @@ def large_graph(room: Path, tell: Callable[[str], None], nodes: int = 5000, edge
     x = torch.randn(nodes, 16)
     file = attend(x, x, x, over=Edges(ends, size=(nodes, nodes))).map.save_html(room / "graph.html", title="A graph")
     with opened(file, f"{GRAPH}?.ready") as (tab, draw):
+        memory = memory_of(tab)
         x0, y0 = tab.evaluate(
             f"(() => {{ const b = {GRAPH}.shadowRoot.querySelector('.stage').getBoundingClientRect();"
             " return [b.x + b.width / 2, b.y + b.height / 2]; })()"
@@ -288,7 +305,16 @@ def large_graph(room: Path, tell: Callable[[str], None], nodes: int = 5000, edge
     tell(f"  first draw {draw:.2f} s, pointing {pointing:.0f} ms, longest frame {longest:.0f} ms")
     what = f"graph of {nodes:,} nodes and {edges:,} edges"
     return [
-        BenchResult(f"{what}: first draw", "s", draw, None, "-", "-", None, {"file_mb": file.stat().st_size / 1e6}),
+        BenchResult(
+            f"{what}: first draw",
+            "s",
+            draw,
+            None,
+            "-",
+            "-",
+            None,
+            {"file_mb": file.stat().st_size / 1e6, "memory_mb": memory},
+        ),
         BenchResult(f"{what}: pointing", "ms", pointing, None, "-", "-", None, {"largest": max(points)}),
         BenchResult(f"{what}: longest frame while panning", "ms", longest, None, "-", "-", None),
     ]

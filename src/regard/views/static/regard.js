@@ -177,7 +177,7 @@ var regard=(function(e){Object.defineProperty(e,Symbol.toStringTag,{value:`Modul
       ${n.length>1?A`<label title="Where attention runs in the model: the path of the module">Layer <select aria-label="Layer" @change=${o(`site`)}>${n.map((e,t)=>A`<option value=${t} .selected=${t===r.site}>${e.site}</option>`)}</select></label>`:M}
       ${i.heads>1?A`<label title="Each layer has several heads, each with weights of its own">Head <select aria-label="Head" @change=${o(`head`)}>${Array.from({length:i.heads},(e,t)=>A`<option value=${t} .selected=${t===r.head}>${t}</option>`)}</select></label>`:M}
       ${dr(e)}${ur(e)}<label>${i.n.toLocaleString(`en`)} queries × ${i.m.toLocaleString(`en`)} keys</label></div>`;return A`
-      ${this.bare?M:A`<header><h1><span class="name">Regard</span>${t.title}</h1>
+      ${this.bare?M:A`<header><h1 aria-label=${`Regard ${t.title}`}><span class="name">Regard</span>${t.title}</h1>
         ${t.text?A`<blockquote>${t.beside?.text?A`<small>${t.beside.names[0]}:</small> `:M}${t.text}</blockquote>`:M}
         ${t.beside?.text?A`<blockquote><small>${t.beside.names[1]}:</small> ${t.beside.text}</blockquote>`:M}${fr(e)}
         ${t.facts?A`<p class="facts">${t.facts}</p>`:M}</header>`}

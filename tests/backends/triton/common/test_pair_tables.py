@@ -72,6 +72,7 @@ def truth(asked):
     return s * asked.unit
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize(("size", "mode"), [(1.0, 0), (8.0, 1), (30.0, 2)])
 @pytest.mark.parametrize(("n", "m", "d", "group"), [(1, 130, 5, 1), (7, 3, 64, 3)])
 def test_fractions_add_up_to_tanh_in_every_range(size, mode, n, m, d, group):

@@ -80,6 +80,7 @@ def close(true, mine, ulps=64):
         assert (x - y.double()).abs().max().item() <= bound if x.numel() else True
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("align", ALIGNMENTS)
 @pytest.mark.parametrize("score", ["dot", "tanh", "leaky"])
 def test_outputs_and_gradients_are_the_reference(score, align):
@@ -87,6 +88,7 @@ def test_outputs_and_gradients_are_the_reference(score, align):
     close(*pair(score, ALIGNMENTS[align], over, n))
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("where", STRUCTURES)
 @pytest.mark.parametrize("score", ["dot", "tanh"])
 def test_every_structure(score, where):
@@ -107,11 +109,11 @@ def test_many_tiles(small_tiles):
 @pytest.mark.parametrize(
     ("score", "align", "table_bytes", "walk"),
     [
-        ("tanh", "softmax", 1 << 18, (2, 3, 96)),
+        pytest.param("tanh", "softmax", 1 << 18, (2, 3, 96), marks=pytest.mark.slow),
         ("tanh", "softmax", 1 << 16, (1, 8, 32)),
-        ("tanh", "softmax", 8, (0, 1, 0)),
+        pytest.param("tanh", "softmax", 8, (0, 1, 0), marks=pytest.mark.slow),
         ("tanh", "sparsemax", 1 << 19, (2, 1, 256)),
-        ("distance", "softmax", 1 << 18, (2, 3, 96)),
+        pytest.param("distance", "softmax", 1 << 18, (2, 3, 96), marks=pytest.mark.slow),
         ("distance", "sparsemax", 8, (0, 1, 0)),
     ],
 )
@@ -129,6 +131,7 @@ def test_pairs_hand_their_gradient_to_both_sides_in_one_walk_or_in_two(
     assert found == [walk]
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("align", ["sparsemax", "entmax15"])
 @pytest.mark.parametrize("size", [0.02, 3.0], ids=["wide", "narrow"])
 def test_a_support_may_be_larger_than_what_a_row_keeps_and_smaller(size, align):
@@ -162,6 +165,7 @@ def test_some_keys_alike_and_many_that_nearly_count_are_found(alike, keys):
     torch.testing.assert_close(out, torch.full_like(out, 2.0), atol=1e-5, rtol=0)
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("score", ["relu", "distance", "gaussian"])
 @pytest.mark.parametrize("align", ["softmax", "sigmoid"])
 def test_other_scores(score, align):
@@ -206,6 +210,7 @@ def test_sixteen_bits():
         close(true, mine, ulps=4)
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("where", STRUCTURES)
 @pytest.mark.parametrize("score", ["gaussian", "of keys"])
 def test_a_bias_of_keys_in_sixteen_bits_is_added_by_the_product(score, where):
@@ -331,6 +336,7 @@ def test_a_predicted_window_fades_its_weights_and_learns_where_to_stand(over):
     close(*found)
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("sample", [True, False], ids=["drawn", "best"])
 @pytest.mark.parametrize(
     ("score", "where"), [("dot", "causal"), ("tanh", "padded"), ("leaky", "window"), ("gaussian", "full")]
@@ -432,6 +438,7 @@ def test_what_is_no_number_stays_none_in_a_sigmoid(bias):
     assert out[5:].isnan().all() and out[:5].isfinite().all()
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("heads", [2, 1], ids=["heads", "shared keys"])
 @pytest.mark.parametrize("align", ["softmax", "sigmoid", "entmax 1.5"])
 @pytest.mark.parametrize("score", ["dot", "gaussian"])

@@ -32,12 +32,12 @@ def drawn(n, m, kind=torch.float32):
     ("score", "align", "over"),
     [
         ("dot", "softmax", Causal("end")),
-        ("dot", "entmax15", Causal("end")),
-        ("tanh", "softmax", BY_HEAD),
+        pytest.param("dot", "entmax15", Causal("end"), marks=pytest.mark.slow),
+        pytest.param("tanh", "softmax", BY_HEAD, marks=pytest.mark.slow),
         ("tanh", "sparsemax", None),
         ("leaky", "sigmoid", None),
         ("gaussian", "softmax", Causal("end")),
-        ("tanh, keys by head", "softmax", None),
+        pytest.param("tanh, keys by head", "softmax", None, marks=pytest.mark.slow),
     ],
     ids=lambda x: x if isinstance(x, str) else type(x).__name__,
 )

@@ -29,6 +29,7 @@ def call(score, n=9, m=12, place=5):
     return made, [x.requires_grad_() for x in (q, k, v)]
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("align", ALIGNMENTS)
 @pytest.mark.parametrize("score", SCORES)
 def test_a_key_of_nan_makes_the_rows_that_see_it_nan_and_no_other(score, align):
@@ -40,6 +41,7 @@ def test_a_key_of_nan_makes_the_rows_that_see_it_nan_and_no_other(score, align):
     torch.testing.assert_close(ran.out[0, 0, :5], true[0, 0, :5], rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("align", ALIGNMENTS)
 @pytest.mark.parametrize("score", SCORES)
 def test_the_gradient_of_such_a_row_is_nan(score, align):

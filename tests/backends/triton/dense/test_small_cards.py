@@ -39,6 +39,7 @@ def test_the_wider_a_head_the_smaller_its_tile(kib, monkeypatch):
     assert [side_of(x, x, core=1) for x in given] == [64, 64, 32, 64, 64]  # pairs take little of it
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("align", ["softmax", "sigmoid", "entmax15"])
 @pytest.mark.parametrize(("width", "side"), [(72, 32), (136, 16)])
 def test_outputs_and_gradients_are_the_reference(width, side, align, small_card):

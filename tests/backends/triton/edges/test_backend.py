@@ -128,6 +128,7 @@ def test_the_same_bits_twice(score, align):
     assert all(torch.equal(a, b) for a, b in zip(one, two, strict=True))
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("align", ["softmax", "sparsemax"])
 @pytest.mark.parametrize("features", ["key", "value"])
 def test_half_precision_errs_by_its_own_ulp(features, align):

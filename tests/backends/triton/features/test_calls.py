@@ -53,6 +53,7 @@ def compare(given, numbers, ulps=64):
         assert (mine.double() - right).abs().max().item() <= bound
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("size", [10.0, 30.0, 300.0, 1e6])
 @pytest.mark.parametrize("numbers", [TANH, capped(5.0), capped(60.0)], ids=["tanh", "DiSA", "a high cap"])
 def test_sums_of_huge_numbers_that_nearly_cancel_are_bent_as_they_are(numbers, size):
@@ -77,6 +78,7 @@ def test_each_tensor_is_of_its_own_type(numbers):
         compare(drawn(dtypes=types[turn:] + types[:turn]), numbers, ulps=4)
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("numbers", [TANH, PRODUCT], ids=["tanh", "product"])
 @pytest.mark.parametrize(
     "laid",
@@ -103,6 +105,7 @@ def test_a_key_that_a_bias_takes_away_has_no_weight():
     assert (grads[2][0, 2] == 0).all() and (grads[3][0, 2] == 0).all()
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("score", [lambda: Dot(features=True), lambda: Additive(features=True)], ids=["dot", "tanh"])
 @pytest.mark.parametrize(
     "over",

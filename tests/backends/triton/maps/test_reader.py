@@ -105,6 +105,7 @@ def compare(monkeypatch):
     return compare
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize(
     "where, score",
     [
@@ -118,6 +119,7 @@ def test_every_structure(where, score, compare, monkeypatch):
     compare(*made(n, where, score=SCORES[score]()), tau=True)
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("n, cell, dtype", [(21, 16, torch.float32), (1, 2, torch.bfloat16), (37, 64, torch.float16)])
 @pytest.mark.parametrize("score", ["dot", "tanh"])
 def test_every_size_of_cells_and_type(n, cell, dtype, score, compare):
@@ -170,6 +172,7 @@ def test_a_score_that_is_turned_round_or_gone(compare):
         compare(*made(score=scores.Cosine(sharpness)), tau=True)
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("d", [8, 64, 100, 256])
 def test_tiles_of_every_width_fit_into_shared_memory(d, dtype):
