@@ -13,6 +13,7 @@ from ..interventions.intervene import intervene
 from ..interventions.interventions import Shift
 from ..record import Record
 from .run import TracedRun
+from .same_run import alignment_of
 from .writers import Writer
 
 
@@ -83,8 +84,14 @@ def weights_after(why: Any, call: Any, row: Tensor, i: int, j: int, side: str, s
     """The row after a change of one query, or of the key j: softmax with the scores' changes, sinks included.
 
     w'_l = w_l e^{d_l} / (1 + sum_k w_k (e^{d_k} - 1))
+
+    Other alignments (sparsemax, sigmoid, ...) are computed on the whole row of changed scores.
     """
     change = torch.zeros_like(row)
+    amap = why.record.maps[why.site]
+    align = alignment_of(amap)
+    if align is not None:
+        return _aligned_after(why, call, align, amap, i, j, side, shift)
     if side == "key":
         change[j] = score_change(why, call, i, j, side, shift)
     else:
@@ -94,6 +101,26 @@ def weights_after(why: Any, call: Any, row: Tensor, i: int, j: int, side: str, s
     weighed = row * torch.exp(change - most)
     rest = max(0.0, 1.0 - float(row.sum()))  # what a sink has
     return weighed / (weighed.sum() + rest * math.exp(-most))
+
+
+def _aligned_after(why: Any, call: Any, align: Any, amap: Any, i: int, j: int, side: str, shift: Tensor) -> Tensor:
+    """The row by its own alignment, where it is no softmax: (m,)."""
+    run, item, head = why.run, why.item, why.head
+    one = (amap[item] if len(amap.lead) > 1 else amap)[head]
+    keep = one.allowed(slice(i, i + 1), slice(0, one.m)).expand(1, 1, one.m).reshape(1, one.m).bool()
+    q = run.side(call, item, head, [i], "query").x[:, 0].sum(0)
+    k = run.side(call, item, head, list(range(one.m)), "key").x.sum(0)
+    if side == "query":
+        q = q + shift
+    else:
+        k[j] += shift
+    scores = torch.zeros(1, one.m, dtype=torch.float64)
+    for l in keep[0].nonzero().flatten().tolist():
+        raw = float(k[l] @ q)
+        factor, rest, _ = run.coefficient(call, item, head, i, l, raw)
+        scores[0, l] = factor * raw + rest
+    made: Tensor = align(scores, keep)[0]
+    return made
 
 
 def _row_changes(run: TracedRun, call: Any, item: int, head: int, i: int, keys: list[int], shift: Tensor) -> Tensor:
