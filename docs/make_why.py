@@ -190,34 +190,64 @@ def movers(name: str = "smollm2", pairs: int = 20) -> None:
     print(f"weight at the last token; a key has {chance:.3f} by chance:")
     for name_to_say, first, second, layer, head in best:
         print(f"  {layer}.{head}: name to be said {name_to_say:.3f}, the other {first:.3f} and {second:.3f}")
-    sites = list(sums)
-    for *_, layer, head in best[:3]:
-        dropped, copied, queries, keys = [], [], Counter[str](), Counter[str]()
-        for rec, ids, key, twice, asked, rival in records[:: len(records) // 12]:
-            last, gap = ids.shape[1] - 1, gaps[records.index((rec, ids, key, twice, asked, rival))]
-            with torch.no_grad(), regard.intervene(model, {sites[layer]: regard.interventions.DropHeads(head)}):
-                logits = model(ids).logits[0, -1]
-            dropped.append(float(logits[asked] - logits[rival]) - gap)
-            over = regard.why(rec, layer, head, last, key, against=twice)
-            direct = [sum(x for w, x in regard.why(rec, layer, head, last, key).effect(t).direct
-                          if w.path == sites[layer] and w.head == head) for t in (asked, rival)]  # fmt: skip
-            copied.append(direct[0] - direct[1])
-            for side, total in (("query", queries), ("key", keys)):
-                for share in over.by_writer(side):
-                    total[share.name] += share.value / 12
-        print(f"{layer}.{head}: straight into the logits {sum(copied) / len(copied):+.2f} for the name, and without it")
-        print(f"  the difference moves by {sum(dropped) / len(dropped):+.2f};")
+    sites, some = list(sums), records[:: len(records) // 12]
+    direct: Counter[tuple[int, int]] = Counter()
+    for rec, ids, key, _, *both in some:
+        last = regard.why(rec, len(sites) - 1, 0, ids.shape[1] - 1, key)
+        for sign, token in zip((1, -1), both, strict=True):
+            for writer, x in last.effect(token).direct:
+                if writer.kind == "head":
+                    direct[writer.layer, writer.head] += sign * x / len(some)
+    ranked = direct.most_common()
+    print("straight into the difference of the two logits, over all heads:")
+    for (layer, head), x in [*ranked[:5], *ranked[-3:]]:
+        here = sums[sites[layer]][:, head].tolist()
+        print(
+            f"  {layer}.{head}: {x:+.2f}; weight on the name {here[0]:.3f}, the other {here[1]:.3f} and {here[2]:.3f}"
+        )
+    looking = [at for at, _ in ranked if float(sums[sites[at[0]]][0, at[1]]) > 0.3]
+    for layer, head in [*looking[:3], looking[-1]]:
+        mover(model, some, sites, layer, head, sums)
+
+
+def mover(model: Any, some: list[Any], sites: list[str], layer: int, head: int, sums: dict[str, Any]) -> None:
+    """What dropping a head does to the difference of the logits, who wrote its query and key, and the strongest cut."""
+    moved, queries, keys = [], Counter[str](), Counter[str]()
+    for rec, ids, key, twice, asked, rival in some:
+        last = ids.shape[1] - 1
+        with torch.no_grad():
+            plain = model(ids).logits[0, -1]
+            with regard.intervene(model, {sites[layer]: regard.interventions.DropHeads(head)}):
+                without = model(ids).logits[0, -1]
+        moved.append(float((without - plain)[asked] - (without - plain)[rival]))
+        over = regard.why(rec, layer, head, last, key, against=twice)
         for side, total in (("query", queries), ("key", keys)):
-            strongest = (f"{x} {v:+.2f}" for x, v in total.most_common(4))
-            print(f"  over the other name, {side} from", *strongest, flush=True)
-        inhibitor = next((x for x, _ in queries.most_common() if x.startswith("head")), None)
-        if inhibitor is not None:
-            before, after = [], []
-            for rec, ids, key, _, _, _ in records[:: len(records) // 12]:
-                cut = regard.why(rec, layer, head, ids.shape[1] - 1, key).cut(inhibitor, "query", run=True)
-                before.append(cut.before), after.append(cut.ran)
-            print(f"  without {inhibitor} in its query the weight on the name goes from", end=" ")
-            print(f"{sum(before) / len(before):.3f} to {sum(after) / len(after):.3f}", flush=True)
+            for share in over.by_writer(side):
+                total[share.name] += share.value / len(some)
+    print(f"{layer}.{head}: without it the difference moves by {sum(moved) / len(moved):+.2f}; over the other name,")
+    for side, total in (("query", queries), ("key", keys)):
+        print(f"  {side} from", *(f"{x} {v:+.2f}" for x, v in total.most_common(4)))
+    name = next((x for x, _ in queries.most_common() if x.startswith("head")), None)
+    if name is None:
+        return
+    own = [int(x) for x in name.removeprefix("head ").split(".")]
+    here = sums[sites[own[0]]][:, own[1]].tolist()
+    draw = torch.Generator().manual_seed(0)
+    kept = []
+    for rec, ids, key, *_ in some:
+        one = regard.why(rec, layer, head, ids.shape[1] - 1, key)
+        cut = one.cut(name, "query", run=True)
+        call, i = one.run.call(one.site), one.cell[0]
+        with torch.no_grad():
+            _, (part,) = one.run.without(call, 0, head, i, "query", [cut.writer])
+            noise = [torch.randn(part.shape, generator=draw, dtype=torch.float64) for _ in range(DRAWS)]
+            values, _ = one.run.without(call, 0, head, i, "query", [x * part.norm() / x.norm() for x in noise])
+            row = one.weights(i).double()
+            random = [weights_after(one, call, row, i, key, "query", x - values[0])[key] for x in values[1:]]
+        kept.append((cut.before, cut.said, cut.ran, float(sum(random)) / len(random)))
+    mean = [sum(x) / len(x) for x in zip(*kept, strict=True)]
+    print(f"  {name} looks at the name {here[0]:.3f}, the other {here[1]:.3f} and {here[2]:.3f}; cut from the query:")
+    print("  weight on the name, said without, run without, without random:", *(f"{x:.3f}" for x in mean), flush=True)
 
 
 def speed(name: str = "smollm2") -> None:

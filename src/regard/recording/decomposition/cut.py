@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -71,10 +72,22 @@ def cut_of(why: Any, writer: Writer, side: str, run: bool = False) -> CutPart:
     return ran(why, made) if run else made
 
 
+def weights_without(why: Any, side: str, writers: Sequence[Writer]) -> dict[Writer, float]:
+    """The weight of a cell without each of several writers, normalisations computed again."""
+    i, j = why.cell
+    call = why.run.call(why.site)
+    token = i if side == "query" else j
+    values, _ = why.run.without(call, why.item, why.head, token, side, writers, why.features)
+    row = why.weights(i).double()
+    return {
+        writer: float(weights_after(why, call, row, i, j, side, value - values[0])[j])
+        for writer, value in zip(writers, values[1:], strict=True)
+    }
+
+
 def score_change(why: Any, call: Any, i: int, j: int, side: str, shift: Tensor) -> float:
-    other = why.run.side(call, why.item, why.head, [j if side == "query" else i], "key" if side == "query" else "query")
-    own = why.run.side(call, why.item, why.head, [i if side == "query" else j], side).x[:, 0].sum(0)
-    whole = other.x[:, 0].sum(0)
+    query, key = (why.run.whole(call, why.item, why.head, *at) for at in ((i, "query"), (j, "key")))
+    own, whole = (query, key) if side == "query" else (key, query)
     before = why.run.coefficient(call, why.item, why.head, i, j, float(own @ whole))
     after = why.run.coefficient(call, why.item, why.head, i, j, float((own + shift) @ whole))
     return after[0] * float((own + shift) @ whole) - before[0] * float(own @ whole)
@@ -129,7 +142,7 @@ def _row_changes(run: TracedRun, call: Any, item: int, head: int, i: int, keys: 
         q = call.queries[item, head, i].double()
     else:
         k = run.side(call, item, head, keys, "key").x.sum(0)
-        q = run.side(call, item, head, [i], "query").x[:, 0].sum(0)
+        q = run.whole(call, item, head, i, "query")
     before, after = k @ q, k @ (q + shift)
     if call.queries is not None and not call.cap:
         return (call.scale or 1.0) * (after - before)

@@ -18,10 +18,11 @@ from . import rules
 from .dictionary import FeatureDictionary, given_by
 from .evaluation import Evaluation, WrittenParts
 from .selection import Selection, narrowed, take
-from .stream import stream_before
+from .stream import leaves_of, stream_before
 from .tape import AttentionCall, Node, OperatorTape
 from .writers import Writer, writer_of
 
+WHOLES = 256  # queries and keys that are held for the next question
 BEGINNINGS = ("embedding", "input", "constant")  # operators that writers begin with
 CACHES = ("past_key_values", "cache_params")  # what steps before left behind: the text is run as a whole
 NONLINEAR = {
@@ -80,6 +81,8 @@ class TracedRun:
         self.tape.nodes.clear()
         self.out = out
         self._streams: dict[int, Node] = {}
+        self._writers: dict[str, frozenset[int]] = {}
+        self._wholes: dict[tuple[str, int, int, int, str], Tensor] = {}
         self.checked: set[tuple[str, int, int]] = set()  # heads whose weights are those of the record
 
     def call(self, site: str) -> AttentionCall:
@@ -285,8 +288,9 @@ class TracedRun:
             given[capped] = lambda chosen, x=x, ratio=ratio: WrittenParts(
                 (("qk", -1),), (x.sum(0, keepdim=True) * ratio)
             )
-        parts = Evaluation(self.tape, given=given).parts(node, _cell(node, item, head, call.heads, i, j))
-        if any(isinstance(key[0], int) for key in parts.keys):
+        work = Evaluation(self.tape, given=given)
+        parts = work.parts(node, _cell(node, item, head, call.heads, i, j))
+        if any(self._several(call, work.leaves[key[0]]) for key in parts.keys if isinstance(key[0], int)):
             raise Refused(
                 f"The score at {call.site!r} does not decompose: beside the product of query and key it has products "
                 f"of them with positions (disentangled or relative attention), so it is a sum of several. {NEXT}"
@@ -294,6 +298,25 @@ class TracedRun:
         own = sum(float(x.sum()) for key, x in zip(parts.keys, parts.x, strict=True) if key[0] == "qk")
         rest = float(parts.x.sum()) - own
         return (own / raw if raw else call.scale or 1.0), rest, (before if caps else own + rest)
+
+
+    def _several(self, call: AttentionCall, leaf: Node) -> bool:
+        """Whether what stands beside the product is made of queries or keys too: no table of positions, and no number
+        that all keys of a row share (their maximum)."""
+        if leaf.shape[-1] == 1:
+            return False
+        if call.site not in self._writers:
+            self._writers[call.site] = frozenset().union(*(leaves_of(node) for node in self.ends(call)))
+        return leaf.op != "embedding" or leaf.index in self._writers[call.site]
+
+    def whole(self, call: AttentionCall, item: int, head: int, token: int, side: str) -> Tensor:
+        """The query (or key) of a token as the sum of its parts, (d,)."""
+        key = call.site, item, head, token, side
+        if key not in self._wholes:
+            if len(self._wholes) > WHOLES:
+                self._wholes.clear()
+            self._wholes[key] = self.side(call, item, head, [token], side).x[:, 0].sum(0)
+        return self._wholes[key]
 
 
 @contextmanager

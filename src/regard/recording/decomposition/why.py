@@ -13,7 +13,7 @@ from regard.core.display import view
 from regard.core.errors import Refused, within
 
 from ..record import answers_of_records
-from .cut import CutPart, cut_of
+from .cut import CutPart, cut_of, weights_without
 from .dictionary import FeatureDictionary
 from .linearity import NonlinearShare, nonlinear
 from .run import TracedRun
@@ -155,6 +155,12 @@ class Why:
         run  also run the model itself with the changed query or key, and read what its weight and output become
         """
         return cut_of(self, self._writer(side, writer), side, run)
+
+    @torch.no_grad()
+    def without(self, side: str = "key", writers: Sequence[Writer | str] | None = None) -> dict[Writer, float]:
+        """The weight without each of some writers (all of the side unless told), as `cut` has it: in one evaluation."""
+        chosen = [share.writer for share in self.by_writer(side)] if writers is None else list(writers)
+        return weights_without(self, side, [self._writer(side, one) for one in chosen if one is not None])
 
     def effect(self, target: Any = None, position: int = -1) -> Any:
         """What the head does with what it sees: see `regard.recording.decomposition.effects.HeadEffect`.
