@@ -1,6 +1,7 @@
 """The figures and numbers of docs/why.md: python docs/make_why.py [part ...].
 
-Parts: smollm2 minilm rxnmapper movers speed, and peers, which needs nnsight and transformer_lens beside the project.
+Parts: smollm2 minilm rxnmapper movers speed, grammar, which writes parsed sentences for regard heads --parse, and
+peers, which needs nnsight and transformer_lens beside the project.
 """
 
 import gzip
@@ -250,6 +251,45 @@ def mover(model: Any, some: list[Any], sites: list[str], layer: int, head: int, 
     print("  weight on the name, said without, run without, without random:", *(f"{x:.3f}" for x in mean), flush=True)
 
 
+def grammar(file: str = "grammar.conllu", count: int = 32) -> None:
+    """Sentences of a small grammar with their parse, as CoNLL-U: nouns with none to two adjectives, relative clauses.
+
+    For `regard heads --parse`: the distance from a word to its governor varies, so that no fixed distance is right.
+    """
+    draw = torch.Generator().manual_seed(0)
+
+    def one(*words: str) -> str:
+        return words[int(torch.randint(0, len(words), (), generator=draw))]
+
+    made = []
+    for _ in range(count):
+        words: list[tuple[str, str, int]] = []  # form, relation, governor (filled in later: -1)
+
+        def noun_phrase(words: list[tuple[str, str, int]] = words) -> int:
+            extra = [one("old", "small", "tired", "famous", "quiet", "green") for _ in range(int(one("0", "1", "2")))]
+            head = len(words) + 1 + len(extra)
+            words += [(one("the", "a"), "det", head), *((word, "amod", head) for word in extra)]
+            words.append((one("doctor", "dog", "teacher", "river", "painter", "train", "city", "farmer"), "", -1))
+            return head
+
+        subject = noun_phrase()
+        if one("yes", "no") == "yes":
+            words.append(("that", "nsubj", len(words) + 1))
+            words.append((one("likes", "sees", "follows", "knows"), "acl:relcl", subject))
+            verb = len(words) - 1
+            seen = noun_phrase()
+            words[seen] = (words[seen][0], "obj", verb)
+        verb = len(words)
+        words.append((one("helps", "watches", "finds", "leaves"), "root", -1))
+        words[subject] = (words[subject][0], "nsubj", verb)
+        seen = noun_phrase()
+        words[seen] = (words[seen][0], "obj", verb)
+        words.append((".", "punct", verb))
+        made += [f"{t + 1}\t{w}\t_\t_\t_\t_\t{g + 1}\t{r}\t_\t_" for t, (w, r, g) in enumerate(words)] + [""]
+    Path(file).write_text("\n".join(made) + "\n", encoding="utf-8")
+    print(f"{count} sentences in {file}")
+
+
 def speed(name: str = "smollm2") -> None:
     model, tokenizer = load_model(name)
     text = wikitext()[:8000]
@@ -359,7 +399,7 @@ def peers(name: str = "smollm2", tokens: int = 64, layer: int = 18, head: int = 
 
 
 if __name__ == "__main__":
-    parts = {f.__name__: f for f in (smollm2, minilm, rxnmapper, movers, speed, peers)}
-    for part in sys.argv[1:] or [name for name in parts if name != "peers"]:
+    parts = {f.__name__: f for f in (smollm2, minilm, rxnmapper, movers, grammar, speed, peers)}
+    for part in sys.argv[1:] or [name for name in parts if name not in ("peers", "grammar")]:
         which, _, where = part.partition("=")
         parts[which](*([where] if where else []))

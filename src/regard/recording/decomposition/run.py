@@ -299,7 +299,6 @@ class TracedRun:
         rest = float(parts.x.sum()) - own
         return (own / raw if raw else call.scale or 1.0), rest, (before if caps else own + rest)
 
-
     def _several(self, call: AttentionCall, leaf: Node) -> bool:
         """Whether what stands beside the product is made of queries or keys too: no table of positions, and no number
         that all keys of a row share (their maximum)."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-
 HARDLY = 0.01  # a weight below it
 
 
