@@ -8,7 +8,16 @@ from regard.lab.validation.circuits.finders import METHODS
 from regard.lab.validation.circuits.measures import auroc, circuit_rows, faithfulness, measured
 from regard.lab.validation.circuits.planted import planted
 from regard.lab.validation.circuits.programs import previous_token, programs
-from regard.lab.validation.circuits.trained import TaughtNetwork, agreement, trained, untaught
+from regard.lab.validation.circuits.trained import (
+    TaughtNetwork,
+    Texts,
+    agreement,
+    answers,
+    attention_loss,
+    interchange,
+    trained,
+    untaught,
+)
 
 
 @pytest.mark.parametrize("program", programs(), ids=lambda program: program.name)
@@ -71,6 +80,19 @@ def test_a_planted_shortcut_answers_and_its_own_head_is_found(program):
 @pytest.mark.parametrize("program", programs(), ids=lambda program: program.name)
 def test_a_program_agrees_with_itself_whatever_is_exchanged(program):
     assert min(agreement(Compiled(program), batches=2)) == 1.0
+
+
+@pytest.mark.parametrize("program", programs(), ids=lambda program: program.name)
+def test_attention_that_is_taught_is_that_of_the_program_under_the_same_exchange(program):
+    teacher, texts = Compiled(program), Texts(program, 0, 16)
+    one = interchange(teacher, texts, 4, True, 0.0)
+    scores: list[torch.Tensor] = []
+    answers(teacher, one, scores)
+    assert float(attention_loss(teacher, one, scores)) == pytest.approx(0.0, abs=1e-5)
+    other: list[torch.Tensor] = []
+    answers(TaughtNetwork(program), one, other)
+    loss = attention_loss(teacher, one, other)
+    assert bool(loss.isfinite()) and float(loss) > float(attention_loss(teacher, one, scores))
 
 
 def test_training_by_exchange_gives_the_circuit_that_was_taught():

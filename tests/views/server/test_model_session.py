@@ -272,7 +272,7 @@ def test_a_cell_says_why_and_a_cut_moves_its_weight_and_the_output():
     before, _ = one.run(TEXT, (), job())
     site = "encoder.layer.1.attention.self"
     told = one.why(before.rec, site, 1, 3, 5)
-    assert told["sentence"].startswith("head 1.1 looks from") and told["cell"] == [3, 5]
+    assert told["sentence"].startswith("Head 1.1 hardly looks from") and told["cell"] == [3, 5]
     assert {share["name"] for share in told["key"]} >= {"embedding", "head 0.0"}
     writer = told["key"][0]["name"]
     foretold = regard.why(before.rec, site, 1, 3, 5).cut(writer, "key").weight

@@ -226,6 +226,6 @@ export class RegardLive extends LitElement {
         </section>
         <section>${read ? html`<regard-output .diff=${read.output} .names=${read.tokens} .masked=${store!.marks.tokens}></regard-output>` : html`<p class="hint">The output of the model appears here.</p>`}</section>
       </div>
-      ${store ? html`<regard-page bare .store=${store}>${read ? html`<regard-why slot="under" .store=${store} .view=${read.maps.view} .text=${this.mapsText}></regard-why>` : nothing}</regard-page>` : nothing}`;
+      ${store ? html`<regard-page bare .store=${store}>${read ? html`<regard-why slot="under" .store=${store} .view=${read.maps.view} .text=${this.mapsText} .cuts=${changes.flatMap((x) => (x.cut ? [{ ...x.cut, head: x.head!, site: x.site! }] : []))}></regard-why>` : nothing}</regard-page>` : nothing}`;
   }
 }

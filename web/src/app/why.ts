@@ -10,6 +10,7 @@ interface Share {
   value: number;
   layer: number;
   kind: string;
+  without: number | null; // the weight without it
 }
 
 export interface Answer {
@@ -23,6 +24,11 @@ export interface Answer {
   cell: [number, number];
 }
 
+/** A weight in few digits; small ones as powers of ten. */
+export function few(weight: number): string {
+  return weight > 0 && weight < 5e-4 ? weight.toExponential(0).replace("-", "−") : weight.toFixed(3);
+}
+
 export type Side = "query" | "key";
 
 export interface Cut {
@@ -34,11 +40,12 @@ export interface Cut {
 
 export class RegardWhy extends LitElement {
   static override properties = {
-    store: { attribute: false }, view: { attribute: false }, text: { attribute: false }, answer: { state: true }, problem: { state: true }, busy: { state: true },
+    store: { attribute: false }, view: { attribute: false }, text: { attribute: false }, cuts: { attribute: false }, answer: { state: true }, problem: { state: true }, busy: { state: true },
   };
   declare store: Store | null;
   declare view: string;
   declare text: string;
+  declare cuts: (Cut & { head: number; site: string })[]; // what is cut now
   declare answer: Answer | null;
   declare problem: string;
   declare busy: boolean;
@@ -51,6 +58,7 @@ export class RegardWhy extends LitElement {
     this.store = null;
     this.view = "";
     this.text = "";
+    this.cuts = [];
     this.answer = null;
     this.problem = "";
     this.busy = false;
@@ -61,11 +69,13 @@ export class RegardWhy extends LitElement {
     section { background: var(--raised); border: 1px solid var(--line); border-radius: 0.7rem; padding: 0.8rem 1rem; margin: 0 0 1rem; }
     h2 { font: 600 1.02rem/1.3 var(--serif); margin: 0 0 0.4rem; } p { margin: 0 0 0.6rem; } .hint { color: var(--soft); font-size: 0.85rem; }
     .writers { display: grid; grid-template-columns: minmax(0, 1fr) minmax(0, 1fr); gap: 1.2rem; } h3 { font: 600 0.9rem/1.3 var(--serif); margin: 0 0 0.3rem; }
-    ul { list-style: none; margin: 0; padding: 0; } li { display: grid; grid-template-columns: 9rem 1fr 3.4rem auto; gap: 0.5rem; align-items: center; padding: 0.1rem 0; }
+    ul { list-style: none; margin: 0; padding: 0; } li { display: grid; grid-template-columns: minmax(5rem, 8rem) 1fr 3.4rem 3rem max-content; gap: 0.5rem; align-items: center; padding: 0.1rem 0; }
+    li.head { color: var(--soft); font-size: 0.8rem; } li.head span { text-align: right; } li.head span:first-child { text-align: left; } li button[aria-pressed="true"] { background: var(--mark); border-color: var(--mark); color: #201200; }
     .bar { height: 0.75rem; border-radius: 0.15rem; min-width: 1px; } .up { background: #2563eb; } .down { background: #c2410c; } .number { text-align: right; font-variant-numeric: tabular-nums; }
-    li button { padding: 0 0.45rem; } .name { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; } svg { width: 100%; height: 5.2rem; display: block; margin: 0.5rem 0 0; }
-    svg text { font-size: 10px; fill: var(--soft); } @media (max-width: 62rem) { .writers { grid-template-columns: minmax(0, 1fr); } }
-    @media (prefers-color-scheme: dark) { .up { background: #60a5fa; } .down { background: #fb923c; } }
+    li button { padding: 0 0.45rem; } .name { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; } svg { width: 100%; height: auto; display: block; margin: 0.6rem 0 0; }
+    svg text { font-size: 11px; fill: var(--soft); } svg .name { fill: currentColor; } svg .axis { stroke: var(--line); } .lane { stroke: #2563eb; } circle.lane { fill: #2563eb; } .pairs li { grid-template-columns: minmax(8rem, 20rem) 1fr 3.4rem; }
+    @media (max-width: 62rem) { .writers { grid-template-columns: minmax(0, 1fr); } } @media (max-width: 36rem) { li { grid-template-columns: 4.6rem minmax(1.5rem, 1fr) 3.1rem 2.7rem max-content; gap: 0.35rem; } svg text { font-size: 19px; } .pairs li { grid-template-columns: minmax(8rem, 13rem) 1fr 3.4rem; } }
+    @media (prefers-color-scheme: dark) { .up { background: #60a5fa; } .down { background: #fb923c; } .lane { stroke: #60a5fa; } circle.lane { fill: #60a5fa; } }
   `];
 
   private readonly listen = (): void => this.look();
@@ -120,26 +130,50 @@ export class RegardWhy extends LitElement {
     this.dispatchEvent(new CustomEvent("cut-writer", { detail, bubbles: true, composed: true }));
   }
 
+  private isCut(side: Side, writer: string): boolean {
+    const [row, column] = this.answer!.cell;
+    const { site, choice } = this.store!;
+    return this.cuts.some((x) => x.site === site.site && x.head === choice.head && x.side === side && x.writer === writer && x.row === row && x.column === column);
+  }
+
+  private bar(value: number, most: number) {
+    return html`<span><span class="bar ${value > 0 ? "up" : "down"}" style=${`display:block;width:${(100 * Math.abs(value)) / most}%`}></span></span><span class="number">${value > 0 ? "+" : "−"}${Math.abs(value).toFixed(2)}</span>`;
+  }
+
   private bars(side: Side) {
     const shares = this.answer![side];
     const most = Math.max(...this.answer!.query.concat(this.answer!.key).map((x) => Math.abs(x.value)), 1e-9);
-    return html`<div><h3>Written into the ${side}</h3><ul>${shares.map((one) => html`<li>
-      <span class="name" title=${one.name}>${one.name}</span><span><span class="bar ${one.value > 0 ? "up" : "down"}" style=${`display:block;width:${(100 * Math.abs(one.value)) / most}%`}></span></span>
-      <span class="number">${one.value > 0 ? "+" : "−"}${Math.abs(one.value).toFixed(2)}</span><button @click=${() => this.cut(side, one.name)} aria-label=${`cut ${one.name} from the ${side}`} title=${`Run the model without what ${one.name} wrote into this ${side}`}>cut it</button></li>`)}</ul></div>`;
+    return html`<div><h3>Written into the ${side}</h3><ul><li class="head"><span>by</span><span></span><span>score</span><span title="The weight of this cell when the model runs without this part">without</span><span></span></li>
+      ${shares.map((one) => html`<li><span class="name" title=${one.name}>${one.name}</span>${this.bar(one.value, most)}<span class="number">${one.without === null ? "" : few(one.without)}</span>
+      <button aria-pressed=${this.isCut(side, one.name)} aria-label=${`Cut ${one.name} from the ${side}`} @click=${() => this.cut(side, one.name)} title=${`Run the model without what ${one.name} wrote into this ${side}`}>cut it</button></li>`)}</ul></div>`;
+  }
+
+  /** The largest parts: what a writer of the query does with a writer of the key. */
+  private pairs() {
+    const most = Math.max(...this.answer!.pairs.map((x) => Math.abs(x.value)), 1e-9);
+    return html`<div class="pairs"><h3>Largest parts of the score: a writer of the query times a writer of the key</h3><ul>${this.answer!.pairs.map((one) => html`<li>
+      <span class="name" title=${`${one.query} × ${one.key}`}>${one.query} × ${one.key}</span>${this.bar(one.value, most)}</li>`)}</ul></div>`;
   }
 
   /** The writers by layer, as lines into the head: the query above, the key below. */
   private path() {
     const { layer, query, key } = this.answer!;
-    const x = (l: number) => 70 + (540 * (l + 1)) / (layer + 1);
+    const x = (l: number) => 60 + (520 * (l + 1)) / (layer + 1);
     const most = Math.max(...query.concat(key).map((one) => Math.abs(one.value)), 1e-9);
-    const lane = (shares: Share[], y: number) => shares.filter((one) => one.value > 0).slice(0, 5).map((one) => svg`
-      <path d=${`M${x(one.layer)},${y} Q${x(layer) - 20},${y} ${x(layer)},42`} fill="none" stroke="#2563eb" stroke-opacity="0.7" stroke-width=${0.6 + (4 * one.value) / most}><title>${one.name} ${one.value.toFixed(2)}</title></path>
-      <circle cx=${x(one.layer)} cy=${y} r="3" fill="#2563eb"></circle>`);
-    const top = (shares: Share[]) => shares.find((one) => one.value > 0 && one.layer >= 0);
-    const label = (one: Share | undefined, y: number) => (one ? svg`<text x=${x(one.layer)} y=${y} text-anchor="middle">${one.name}</text>` : nothing);
-    return html`<svg viewBox="0 0 640 84" role="img" aria-label="The writers through the layers"><text x="0" y="16">query</text><text x="0" y="76">key</text>
-      ${lane(query, 14)}${lane(key, 70)}${label(top(query), 30)}${label(top(key), 62)}<circle cx=${x(layer)} cy="42" r="5" fill="#c2410c"></circle></svg>`;
+    const raising = (shares: Share[]) => shares.filter((one) => one.value > 0).slice(0, 5);
+    const lane = (shares: Share[], y: number) => raising(shares).map((one) => svg`
+      <path class="lane" d=${`M${x(one.layer)},${y} Q${x(layer) - 20},${y} ${x(layer)},60`} fill="none" stroke-opacity="0.7" stroke-width=${0.6 + (4 * one.value) / most}><title>${one.name} ${one.value.toFixed(2)}</title></path>
+      <circle class="lane" cx=${x(one.layer)} cy=${y} r="3"><title>${one.name} ${one.value.toFixed(2)}</title></circle>`);
+    const labels = (shares: Share[], y: number) => {
+      const told: Share[] = [];
+      for (const one of raising(shares)) if (told.every((other) => Math.abs(x(one.layer) - x(other.layer)) > 110)) told.push(one);
+      return told.map((one) => svg`<text class="name" x=${Math.min(x(one.layer), 560)} y=${y} text-anchor="middle">${one.name}</text>`);
+    };
+    const ticks = [...new Set([-1, 0, Math.round(layer / 2), layer])].filter((l) => l < 1 || l === layer || layer > 3);
+    return html`<svg viewBox="0 0 640 140" role="img" aria-label="The writers through the layers, as lines into the head">
+      <text x="0" y="34">query</text><text x="0" y="94">key</text><line class="axis" x1=${x(-1)} x2=${x(layer)} y1="118" y2="118"></line>
+      ${ticks.filter((l) => l !== 0 || layer < 8).map((l) => svg`<text x=${x(l)} y="135" text-anchor="middle">${l < 0 ? "input" : l === layer ? `layer ${l}` : l}</text>`)}
+      ${lane(query, 30)}${lane(key, 90)}${labels(query, 18)}${labels(key, 110)}<circle cx=${x(layer)} cy="60" r="5" fill="#c2410c"></circle><text class="name" x=${x(layer) + 10} y="64">${layer}.${this.store!.choice.head}</text></svg>`;
   }
 
   protected override render() {
@@ -148,6 +182,7 @@ export class RegardWhy extends LitElement {
     return html`<section aria-live="polite"><h2>Why?${this.busy ? html` <span class="hint">running the model once, then every cell is quick …</span>` : nothing}</h2>
       ${this.problem ? html`<p class="hint">${this.problem}</p>` : nothing}
       ${!answer && !this.problem && !this.busy ? html`<p class="hint">Click a cell of the map: it is answered here what wrote its query and its key, and what happens without it.</p>` : nothing}
-      ${answer ? html`<p>${answer.sentence}</p><div class="writers">${this.bars("query")}${this.bars("key")}</div>${this.path()}` : nothing}</section>`;
+      ${answer ? html`<p>${answer.sentence}</p><div class="writers">${this.bars("query")}${this.bars("key")}</div>
+        <p class="hint">Blue raises this cell's score over the other keys, orange lowers it; “without” is the weight (now ${few(answer.weight)}) when that part is cut.</p>${this.pairs()}${this.path()}` : nothing}</section>`;
   }
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from ..interventions.intervene import intervene
 from ..interventions.interventions import Shift
 from ..record import Record
 from .run import TracedRun
+from .same_run import alignment_of
 from .writers import Writer
 
 
@@ -70,10 +72,22 @@ def cut_of(why: Any, writer: Writer, side: str, run: bool = False) -> CutPart:
     return ran(why, made) if run else made
 
 
+def weights_without(why: Any, side: str, writers: Sequence[Writer]) -> dict[Writer, float]:
+    """The weight of a cell without each of several writers, normalisations computed again."""
+    i, j = why.cell
+    call = why.run.call(why.site)
+    token = i if side == "query" else j
+    values, _ = why.run.without(call, why.item, why.head, token, side, writers, why.features)
+    row = why.weights(i).double()
+    return {
+        writer: float(weights_after(why, call, row, i, j, side, value - values[0])[j])
+        for writer, value in zip(writers, values[1:], strict=True)
+    }
+
+
 def score_change(why: Any, call: Any, i: int, j: int, side: str, shift: Tensor) -> float:
-    other = why.run.side(call, why.item, why.head, [j if side == "query" else i], "key" if side == "query" else "query")
-    own = why.run.side(call, why.item, why.head, [i if side == "query" else j], side).x[:, 0].sum(0)
-    whole = other.x[:, 0].sum(0)
+    query, key = (why.run.whole(call, why.item, why.head, *at) for at in ((i, "query"), (j, "key")))
+    own, whole = (query, key) if side == "query" else (key, query)
     before = why.run.coefficient(call, why.item, why.head, i, j, float(own @ whole))
     after = why.run.coefficient(call, why.item, why.head, i, j, float((own + shift) @ whole))
     return after[0] * float((own + shift) @ whole) - before[0] * float(own @ whole)
@@ -83,8 +97,14 @@ def weights_after(why: Any, call: Any, row: Tensor, i: int, j: int, side: str, s
     """The row after a change of one query, or of the key j: softmax with the scores' changes, sinks included.
 
     w'_l = w_l e^{d_l} / (1 + sum_k w_k (e^{d_k} - 1))
+
+    Other alignments (sparsemax, sigmoid, ...) are computed on the whole row of changed scores.
     """
     change = torch.zeros_like(row)
+    amap = why.record.maps[why.site]
+    align = alignment_of(amap)
+    if align is not None:
+        return _aligned_after(why, call, align, amap, i, j, side, shift)
     if side == "key":
         change[j] = score_change(why, call, i, j, side, shift)
     else:
@@ -96,13 +116,33 @@ def weights_after(why: Any, call: Any, row: Tensor, i: int, j: int, side: str, s
     return weighed / (weighed.sum() + rest * math.exp(-most))
 
 
+def _aligned_after(why: Any, call: Any, align: Any, amap: Any, i: int, j: int, side: str, shift: Tensor) -> Tensor:
+    """The row by its own alignment, where it is no softmax: (m,)."""
+    run, item, head = why.run, why.item, why.head
+    one = (amap[item] if len(amap.lead) > 1 else amap)[head]
+    keep = one.allowed(slice(i, i + 1), slice(0, one.m)).expand(1, 1, one.m).reshape(1, one.m).bool()
+    q = run.side(call, item, head, [i], "query").x[:, 0].sum(0)
+    k = run.side(call, item, head, list(range(one.m)), "key").x.sum(0)
+    if side == "query":
+        q = q + shift
+    else:
+        k[j] += shift
+    scores = torch.zeros(1, one.m, dtype=torch.float64)
+    for l in keep[0].nonzero().flatten().tolist():
+        raw = float(k[l] @ q)
+        factor, rest, _ = run.coefficient(call, item, head, i, l, raw)
+        scores[0, l] = factor * raw + rest
+    made: Tensor = align(scores, keep)[0]
+    return made
+
+
 def _row_changes(run: TracedRun, call: Any, item: int, head: int, i: int, keys: list[int], shift: Tensor) -> Tensor:
     if call.keys is not None:
         k = call.keys[item, head * call.keys.shape[1] // call.heads, keys].double()
         q = call.queries[item, head, i].double()
     else:
         k = run.side(call, item, head, keys, "key").x.sum(0)
-        q = run.side(call, item, head, [i], "query").x[:, 0].sum(0)
+        q = run.whole(call, item, head, i, "query")
     before, after = k @ q, k @ (q + shift)
     if call.queries is not None and not call.cap:
         return (call.scale or 1.0) * (after - before)

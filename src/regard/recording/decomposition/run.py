@@ -18,9 +18,18 @@ from . import rules
 from .dictionary import FeatureDictionary, given_by
 from .evaluation import Evaluation, WrittenParts
 from .selection import Selection, narrowed, take
-from .stream import stream_before
+from .stream import leaves_of, stream_before
 from .tape import AttentionCall, Node, OperatorTape
 from .writers import Writer, writer_of
+
+WHOLES = 256  # queries and keys that are held for the next question
+BEGINNINGS = ("embedding", "input", "constant")  # operators that writers begin with
+CACHES = ("past_key_values", "cache_params")  # what steps before left behind: the text is run as a whole
+NONLINEAR = {
+    *("silu", "gelu", "relu", "leaky_relu", "elu", "sigmoid", "tanh", "exp", "softplus", "pow", "_softmax"),
+    *("mul", "mm", "bmm", "convolution"),
+}
+NEXT = "regard.intervene and regard.judge need no decomposition."
 
 
 @dataclass
@@ -51,7 +60,7 @@ class TracedRun:
         self.tape = OperatorTape(model, rules)
         self.inputs: dict[str, Node] = {}  # by module: what it read and gave when it last ran
         self.outputs: dict[str, Node] = {}
-        kwargs = {**kwargs}
+        kwargs = {name: x for name, x in kwargs.items() if name not in CACHES}
         if "use_cache" in kwargs or hasattr(getattr(model, "config", None), "use_cache"):
             kwargs["use_cache"] = False
         with torch.no_grad(), self.tape:
@@ -72,15 +81,27 @@ class TracedRun:
         self.tape.nodes.clear()
         self.out = out
         self._streams: dict[int, Node] = {}
+        self._writers: dict[str, frozenset[int]] = {}
+        self._wholes: dict[tuple[str, int, int, int, str], Tensor] = {}
+        self.checked: set[tuple[str, int, int]] = set()  # heads whose weights are those of the record
 
     def call(self, site: str) -> AttentionCall:
         """The attention of a site, if its score is a product of two sums."""
         if site not in self.tape.calls:
-            known = ", ".join(list(self.tape.calls)[:6])
-            raise Refused(f"One run of the model has no attention at {site!r}; it has {known}.")
+            known = ", ".join(list(self.tape.calls)[:6]) or "none that decomposes"
+            raise Refused(
+                f"One run of the model on the first recorded inputs has no attention at {site!r}; it has {known}. Of a "
+                "generation or of several runs in one record, record the text you ask about in one forward pass."
+            )
         call = self.tape.calls[site]
         if call.refused:
             raise Refused(f"The score at {site!r} does not decompose: {call.refused}.")
+        if call.q is None and call.queries is not None and call.k is None:
+            raise Refused(
+                f"The score at {site!r} does not decompose: its queries and keys could not be followed back to the "
+                "model's input, because something between them ran outside torch's dispatcher (numpy, a custom "
+                f"autograd function without operators) or they are constants. {NEXT}"
+            )
         return call
 
     def ends(self, call: AttentionCall) -> tuple[Node, Node]:
@@ -89,8 +110,8 @@ class TracedRun:
             return call.q, call.k
         if call.scores is None:
             raise Refused(
-                f"The score at {call.site!r} does not decompose: its queries and keys could not be followed back "
-                "to the model's input."
+                f"The score at {call.site!r} does not decompose: no scores of queries and keys were seen there that "
+                f"lead back to the model's input. {NEXT}"
             )
         product = self.product(call)
         return product.args[-2], product.args[-1]
@@ -113,10 +134,11 @@ class TracedRun:
         raise Refused(
             f"The score at {call.site!r} does not decompose: "
             + (
-                "it is a sum of several products (disentangled or relative attention), not one of a query and a key."
+                "it is a sum of several products (disentangled or relative attention), not one of a query and a key. "
                 if found
-                else "no product of queries and keys was found behind it."
+                else "no product of queries and keys was found behind it. "
             )
+            + NEXT
         )
 
     def selections(self, call: AttentionCall, item: int, head: int, tokens: Sequence[int], side: str) -> Selection:
@@ -170,11 +192,13 @@ class TracedRun:
     def _check(self, call: AttentionCall, run: Evaluation, side: str) -> None:
         """A writer inside the site itself is a nonlinearity between the stream and the queries."""
         for node in run.leaves.values():
-            if node.call is None and node.layer >= 0 and node.layer == call.layer - 1 and _inside(node.path, call.site):
+            if node.op in BEGINNINGS or (node.layer < 0 and "convolution" in node.op):
+                continue
+            if node.call is None and node.layer == call.layer - 1 and _inside(node.path, call.site):
                 what = {"query": "queries", "key": "keys"}[side]
                 raise Refused(
                     f"The score at {call.site!r} does not decompose: its {what} pass through {node.op!r} at "
-                    f"{node.path!r}, which is not linear in the residual stream."
+                    f"{node.path!r}, {_why_not(node.op)}"
                 )
 
     def stream(self, call: AttentionCall, side: str) -> Node:
@@ -264,10 +288,34 @@ class TracedRun:
             given[capped] = lambda chosen, x=x, ratio=ratio: WrittenParts(
                 (("qk", -1),), (x.sum(0, keepdim=True) * ratio)
             )
-        parts = Evaluation(self.tape, given=given).parts(node, _cell(node, item, head, call.heads, i, j))
+        work = Evaluation(self.tape, given=given)
+        parts = work.parts(node, _cell(node, item, head, call.heads, i, j))
+        if any(self._several(call, work.leaves[key[0]]) for key in parts.keys if isinstance(key[0], int)):
+            raise Refused(
+                f"The score at {call.site!r} does not decompose: beside the product of query and key it has products "
+                f"of them with positions (disentangled or relative attention), so it is a sum of several. {NEXT}"
+            )
         own = sum(float(x.sum()) for key, x in zip(parts.keys, parts.x, strict=True) if key[0] == "qk")
         rest = float(parts.x.sum()) - own
         return (own / raw if raw else call.scale or 1.0), rest, (before if caps else own + rest)
+
+    def _several(self, call: AttentionCall, leaf: Node) -> bool:
+        """Whether what stands beside the product is made of queries or keys too: no table of positions, and no number
+        that all keys of a row share (their maximum)."""
+        if leaf.shape[-1] == 1:
+            return False
+        if call.site not in self._writers:
+            self._writers[call.site] = frozenset().union(*(leaves_of(node) for node in self.ends(call)))
+        return leaf.op != "embedding" or leaf.index in self._writers[call.site]
+
+    def whole(self, call: AttentionCall, item: int, head: int, token: int, side: str) -> Tensor:
+        """The query (or key) of a token as the sum of its parts, (d,)."""
+        key = call.site, item, head, token, side
+        if key not in self._wholes:
+            if len(self._wholes) > WHOLES:
+                self._wholes.clear()
+            self._wholes[key] = self.side(call, item, head, [token], side).x[:, 0].sum(0)
+        return self._wholes[key]
 
 
 @contextmanager
@@ -344,6 +392,21 @@ def _cell(node: Node, item: int, head: int, heads: int, i: int, j: int) -> Selec
     if len(node.shape) == 4:
         return (flat // node.shape[1],), (flat % node.shape[1],), (i,), (j,)
     return (flat,), (i,), (j,)
+
+
+def _why_not(op: str) -> str:
+    """Why an operator between the stream and the queries stops the sum, and what to do."""
+    if "dynamic" in op or "quant" in op or "int8" in op or "packed" in op:
+        return (
+            "an operator on quantised weights, whose rounding of activations is not linear. Ask the same model in "
+            "float: load it without quantisation, or dequantise it (model.dequantize() in transformers)."
+        )
+    if op in NONLINEAR:
+        return f"which is not linear in the residual stream. {NEXT}"
+    return (
+        f"an operator of which no linear rule is known. If it is a fused projection, put the module of torch "
+        f"(nn.Linear) in its place and record again; otherwise {NEXT}"
+    )
 
 
 def _inside(path: str, site: str) -> bool:

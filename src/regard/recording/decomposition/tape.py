@@ -17,9 +17,16 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from regard.core.torch_private import tree_leaves, tree_map
 
 from ..capture.calls import Call
+from ..capture.edges.edge_maps import CapturedEdgeCall
 from ..capture.function_mode import listen, stop
 from ..capture.module_stack import ModulePaths, Site
+from ..capture.recurrences.recurrent_call import RecurrentCall
 from ..missed import Missed
+
+EDGES = (
+    "it is attention over the edges of a graph, whose scores are made edge by edge. Remove edges or silence heads with "
+    "regard.intervene, and see docs/graph for its judges"
+)
 
 
 @dataclass(eq=False)
@@ -74,6 +81,7 @@ class OperatorTape(TorchDispatchMode):
     """What one run of a model did. `with tape: model(...)`; then `calls` by site, and `node(tensor)`."""
 
     may_change = False  # a listener that reads alone
+    supports_higher_order_operators = True  # flex_attention, checkpoint: each is one operator, a writer
 
     def __init__(self, model: nn.Module, rules: Any):
         super().__init__()
@@ -82,6 +90,7 @@ class OperatorTape(TorchDispatchMode):
         self.nodes: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
         self.origins: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
         self.calls: dict[str, AttentionCall] = {}
+        self.recurrent: dict[str, int] = {}  # paths of recurrences, and which call each is
         self.constants: dict[int, str] = {}  # names of parameters and buffers by id
         self.watched: list[tuple[Tensor, int]] = []
         self._count, self._counts = 0, dict[str, int]()
@@ -120,6 +129,10 @@ class OperatorTape(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if not hasattr(func, "_schema"):  # an operator that takes functions, such as flex_attention
+            out = func(*args, **kwargs)
+            self._record(func.name(), args, kwargs, out, False, None)
+            return out
         name = func._schema.name.rpartition("::")[2]
         changes = func._schema.is_mutable
         before: list[Any] = []
@@ -236,6 +249,14 @@ class OperatorTape(TorchDispatchMode):
         self._count += 1
         return Node(op, args, kwargs, tuple(out.shape), out.dtype, index=self._count)
 
+    def _constant(self, tensor: Tensor) -> Node | None:
+        """A tensor that does not depend on the input as a writer, under the name of its parameter."""
+        if not isinstance(tensor, Tensor):
+            return None
+        node = self._new("constant", (), {}, tensor)
+        node.path, node.value = self.origins.get(tensor, ""), tensor.detach().clone()
+        return node
+
     # a listener of attention calls
 
     def change(self, call: Call, changed: Any) -> None:
@@ -248,12 +269,17 @@ class OperatorTape(TorchDispatchMode):
         count = self._counts.get(path, 0)
         self._counts[path] = count + 1
         site = str(Site(path, count))
+        refused = _refusal(call)
+        if isinstance(call, RecurrentCall):
+            self.recurrent[path] = len(self.calls)
         q, k, v = (self.node(getattr(call, name, None)) for name in "qkv")
-        scores, weights = None, getattr(call, "weights", None)
+        if (q is None) != (k is None):  # queries (or keys) that are the same whatever the input
+            q, k = (self._constant(getattr(call, name)) if x is None else x for name, x in (("q", q), ("k", k)))
+        scores, weights = None, None if refused else getattr(call, "weights", None)
         if q is None and isinstance(weights, Tensor):
             scores = self.node(getattr(call, "root", None)) or self.node(weights)
         made = AttentionCall(site, len(self.calls), call.heads, q, k, v, scores, self._scale(call))
-        made.cap, made.bias, made.refused = getattr(call, "cap", None), getattr(call, "bias", None), _refusal(call)
+        made.cap, made.bias, made.refused = getattr(call, "cap", None), getattr(call, "bias", None), refused
         made.queries, made.keys, made.values = (
             x.detach().clone() if isinstance(x, Tensor) else None for x in (getattr(call, name, None) for name in "qkv")
         )
@@ -298,10 +324,24 @@ def _heads_of(scores: Node | None, heads: int) -> int:
 
 def _refusal(call: Any) -> str:
     """Why the score of a call is no product of a query and a key; "" where it is one."""
+    if isinstance(call, RecurrentCall):
+        return (
+            "its map is what a recurrence implies (linear attention, a state space model, a delta rule), whose weights "
+            "are products of decays and gates over all tokens between, and no softmax of queries times keys. Read "
+            "them from rec.maps, and change them with regard.intervene"
+        )
+    if isinstance(call, CapturedEdgeCall):
+        return EDGES
     plan = getattr(call, "plan", None)
     if plan is not None and plan.score.dot_scale(plan.q) is None:
         name = type(plan.score).__name__
-        return f"its score is {name}, and a sum over pairs of writers needs a dot product of queries and keys"
+        return (
+            f"its score is {name}, and a sum over pairs of writers needs a dot product of queries and keys. "
+            "regard.intervene and regard.judge take any score"
+        )
     if getattr(call, "modifiers", ()):
-        return "a score function of flex_attention changes its scores, which is no sum over writers"
+        return (
+            "a score function of flex_attention changes its scores, which is no sum over writers. regard.intervene "
+            "and regard.judge take any score"
+        )
     return ""

@@ -13,11 +13,13 @@ from regard.core.display import view
 from regard.core.errors import Refused, within
 
 from ..record import answers_of_records
-from .cut import CutPart, cut_of
+from .cut import CutPart, cut_of, weights_without
 from .dictionary import FeatureDictionary
 from .linearity import NonlinearShare, nonlinear
 from .run import TracedRun
+from .same_run import check_same_run
 from .sources import sources
+from .tape import EDGES
 from .weighed import LargestPart, can_weigh, largest, weighed
 from .writers import KINDS, Writer
 
@@ -153,6 +155,12 @@ class Why:
         run  also run the model itself with the changed query or key, and read what its weight and output become
         """
         return cut_of(self, self._writer(side, writer), side, run)
+
+    @torch.no_grad()
+    def without(self, side: str = "key", writers: Sequence[Writer | str] | None = None) -> dict[Writer, float]:
+        """The weight without each of some writers (all of the side unless told), as `cut` has it: in one evaluation."""
+        chosen = [share.writer for share in self.by_writer(side)] if writers is None else list(writers)
+        return weights_without(self, side, [self._writer(side, one) for one in chosen if one is not None])
 
     def effect(self, target: Any = None, position: int = -1) -> Any:
         """What the head does with what it sees: see `regard.recording.decomposition.effects.HeadEffect`.
@@ -301,14 +309,20 @@ def why(
         within(head, amap.heads, f"head={head}", "heads"),
         within(item, amap.lead[0] if len(amap.lead) > 1 else 1, f"item={item}", "items"),
     )
+    if getattr(amap, "graph", None) is not None:
+        raise Refused(f"The score at {name!r} does not decompose: {EDGES}.")
     call = run.call(name)
-    if (call.queries is not None and call.queries.shape[2] != amap.n) or call.heads != amap.heads:
+    there = () if call.queries is None else (call.queries.shape[2], call.keys.shape[2])
+    if (there and there != (amap.n, amap.m)) or call.heads != amap.heads:
         raise Refused(
-            f"The record's map at {name!r} is {amap.shape}, and the model's run on the recorded inputs has another "
-            "shape there: why() reads one forward pass over the whole text, not the steps of a generation."
+            f"The record's map at {name!r} is {amap.shape}, and the model's run on the first recorded inputs has "
+            f"another shape there{f' ({call.heads} heads, {there[0]} x {there[1]})' if there else ''}: why() reads one "
+            "forward pass over the whole text, not the steps of a generation. Record that pass by itself: "
+            "with regard.record(model) as rec: model(ids)."
         )
     one = amap[item] if len(amap.lead) > 1 else amap
     cells = _cells(one[head], i, j)
+    check_same_run(run, call, amap, item, head, cells[0][0])
     if i is not None and j is not None:
         made = _one_cell(run, call, item, head, i, j, one[head], against, features)
     elif can_weigh(call):
@@ -331,8 +345,9 @@ def traced(rec: Any) -> TracedRun:
         model = rec._names.model
         if model is None or not rec.inputs:
             raise Refused(
-                "why() runs the model once more, and this record has none: record(model) in this process, "
-                "not a loaded file or a record without a model."
+                "why() runs the model once more, and this record has no model or no inputs: it was loaded from a "
+                "file, or recorded without a model. Record again in this process: "
+                "with regard.record(model) as rec: model(**inputs)."
             )
         found = rec.__dict__["_traced"] = TracedRun(model, rec.inputs.args, rec.inputs.kwargs)
     made: TracedRun = found

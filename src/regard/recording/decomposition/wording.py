@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+HARDLY = 0.01  # a weight below it
+
 
 def sentence(why: Any) -> str:
     """Where the head looks, with which weight, and the writers whose pairs add most."""
-    name = f"head {why.layer}.{why.head}"
+    name = f"Head {why.layer}.{why.head}"
     over = f" over {why.against}" if why.against else ""
     if len(why.cells) == 1:
         i, j = why.cell
-        weight = "" if why.weight is None else f" with weight {why.weight:.2f}"
+        hardly = why.weight is not None and why.weight < HARDLY
+        looks = "hardly looks" if hardly else "looks"
+        weight = "" if why.weight is None else f" with weight {why.weight:{'.1g' if hardly else '.2f'}}"
         pair = f"from {why.token(i, 'query')} to {why.token(j)}"
-        start = f"{name} looks {pair}{weight}: score {why.score:.2f}{over}"
+        start = f"{name} {looks} {pair}{weight}: score {why.score:.2f}{over}"
     elif why.whole:
         start = f"{name}, all cells{f' of {why.title}' if why.title else ''} weighed by attention: "
         start += f"mean score {why.score:.2f}{over}"

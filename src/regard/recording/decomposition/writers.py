@@ -10,14 +10,15 @@ import torch
 from .evaluation import Key
 from .tape import Node, OperatorTape
 
-KINDS = ("embedding", "position", "segment", "head", "MLP", "feature", "rest", "bias", "other")
+KINDS = ("embedding", "position", "segment", "head", "MLP", "recurrence", "feature", "rest", "bias", "other")
 
 
 class Writer(NamedTuple):
     """One writer: kind, layer, head, and its path in the model.
 
-    kind    "embedding", "position", "segment", "head", "MLP", "bias", or "other": an operator that is none of these;
-            "feature" and "rest" of a `FeatureDictionary`
+    kind    "embedding", "position", "segment", "head", "MLP", "recurrence" (linear attention, state space models:
+            one writer each), "bias", or "other": an operator that is none of these; "feature" and "rest" of a
+            `FeatureDictionary`
     layer   which attention of the run a head is, or an MLP comes after; -1 before the first, and for biases
     """
 
@@ -30,8 +31,8 @@ class Writer(NamedTuple):
     def label(self) -> str:
         if self.kind == "head":
             return f"head {self.layer}.{self.head}" if self.head >= 0 else f"attention {self.layer}"
-        if self.kind == "MLP":
-            return f"MLP {self.layer}"
+        if self.kind in ("MLP", "recurrence"):
+            return f"{self.kind} {self.layer}"
         if self.kind == "feature":
             return f"feature {self.path}"
         if self.kind == "rest":
@@ -52,13 +53,23 @@ def writer_of(key: Key, leaves: dict[int, Node], tape: OperatorTape) -> Writer:
         kind = "position" if "pos" in source.rpartition(".")[2] or "position" in source else "bias"
         return Writer("embedding" if "token" in source and "cls" in source else kind, -1, -1, source)
     node = leaves[source]
+    layer = recurrence_of(node.path, tape)
+    if layer is not None:
+        return Writer("recurrence", layer, -1, node.path)
     if node.call is not None:
         return Writer("head", node.layer, head, node.call.site)
     if node.op == "embedding":
         return Writer(_table(node), -1, -1, node.kwargs.get("weight", ""))
+    if node.op == "constant":
+        return Writer("bias", -1, -1, node.path or "constant")
     if node.op == "input" or (node.layer < 0 and node.op in ("convolution", "mkldnn_convolution")):
         return Writer("embedding", -1, -1, node.path)
     return Writer("MLP" if node.layer >= 0 else "other", node.layer, -1, node.path)
+
+
+def recurrence_of(path: str, tape: OperatorTape) -> int | None:
+    """Which call of the run a path inside a recurrent layer belongs to."""
+    return next((n for own, n in tape.recurrent.items() if path == own or path.startswith(own + ".")), None)
 
 
 def _table(node: Node) -> str:

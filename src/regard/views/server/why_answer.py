@@ -15,6 +15,7 @@ def why_answer(rec: Record, site: str, head: int, row: int, column: int) -> dict
     """The score of a cell over other keys of its row, by writer; what does not decompose is a ValueError."""
     try:
         found = _explained(rec, site, head, row, column)
+        sides = {side: _side(found, side) for side in ("query", "key")}
     except Refused as problem:
         raise ValueError(str(problem)) from problem
     return {
@@ -22,8 +23,7 @@ def why_answer(rec: Record, site: str, head: int, row: int, column: int) -> dict
         "score": found.score,
         "weight": found.weight,
         "layer": found.layer,
-        "query": [_plain(share) for share in found.by_writer("query", SHOWN)],
-        "key": [_plain(share) for share in found.by_writer("key", SHOWN)],
+        **sides,
         "pairs": [
             {"query": pair.query.label, "key": pair.key.label, "value": pair.value} for pair in found.strongest(5)
         ],
@@ -49,6 +49,13 @@ def _explained(rec: Record, site: str, head: int, row: int, column: int) -> Why:
     if len(others) > OTHERS:
         others = [others[place * (len(others) - 1) // (OTHERS - 1)] for place in range(OTHERS)]
     return why(rec, site, head, row, column, against=others or None)
+
+
+def _side(found: Why, side: str) -> list[dict[str, Any]]:
+    """The strongest writers of a side, and the weight without each of them: all in one evaluation."""
+    shares = found.by_writer(side, SHOWN)
+    without = found.without(side, [share.writer for share in shares if share.writer is not None])
+    return [{**_plain(share), "without": None if share.writer is None else without[share.writer]} for share in shares]
 
 
 def _plain(share: Share) -> dict[str, Any]:

@@ -89,9 +89,16 @@ class EdgeNetwork(nn.Module):
         return made
 
     def patched(
-        self, ids: Tensor, mask: dict[Edge, Tensor], other: dict[str, Tensor]
+        self,
+        ids: Tensor,
+        mask: dict[Edge, Tensor],
+        other: dict[str, Tensor],
+        scores: list[Tensor] | None = None,
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """The logits where each edge carries mask of this run and 1 - mask of `other`; and what each writer wrote."""
+        """The logits where each edge carries mask of this run and 1 - mask of `other`; and what each writer wrote.
+
+        scores   receives the scores of head 0 of each layer, (B, n, n), masked with -inf
+        """
         wrote = {"embed": self.embed(ids), "places": self.places(torch.arange(ids.shape[-1])).expand(len(ids), -1, -1)}
         for number, (attention, mlp) in enumerate(self.stack):
             own = torch.stack(list(wrote.values()))  # (writers, B, n, width)
@@ -107,6 +114,10 @@ class EdgeNetwork(nn.Module):
                 torch.einsum("hbnd,hed->bhne", self.read(one), f.weight.unflatten(0, (attention.heads, -1)))
                 for one, f in zip(x, (attention.q, attention.k, attention.v), strict=True)
             )
+            if scores is not None:
+                first = q[:, 0] @ k[:, 0].mT
+                closed = torch.ones_like(first[0], dtype=torch.bool).triu(1) if attention.causal else None
+                scores.append(first if closed is None else first.masked_fill(closed, -torch.inf))
             out = F.scaled_dot_product_attention(q, k, v, is_causal=attention.causal, scale=1.0)
             made = torch.einsum("bhne,dhe->hbnd", out, attention.o.weight.unflatten(1, (attention.heads, -1)))
             wrote.update(zip(names, made, strict=True))

@@ -4,6 +4,11 @@ The causal model is the compiled program. Edges of the circuit carry what anothe
 answer as the program does with the same edges exchanged; all other edges carry another text too, and it must answer as
 before. What an edge may be used for is thereby taught, where its weights end up is not. Geiger et al. 2022 (interchange
 intervention training); Gupta et al. 2024 (strict, for models whose circuit is known).
+
+Programs that count or compare start from a plateau (every answer the most frequent one) that answers alone do not lead
+off, so for the first part of the steps two things help: other edges are exchanged with a probability that rises from
+zero, and head 0 of each layer is also taught to look where the program's head looks under the same exchange. The last
+part is interchange interventions alone; how far the network agrees with the program is measured on texts of its own.
 """
 
 from dataclasses import dataclass
@@ -17,7 +22,8 @@ from .network import EdgeNetwork, Feedforward, Heads
 from .program import Edge, Program
 
 WIDTH, INNER, HIDDEN = 64, 16, 128
-STEPS, BATCH, RATE = 4000, 64, 3e-3
+STEPS, BATCH, RATE = 3000, 64, 3e-3
+RISING, GUIDED = 0.25, 0.6  # shares of the steps in which exchanges become frequent, and attention is taught as well
 POOL = 4096  # texts that batches are drawn from
 SURE = 0.5  # the program answers where its best logit stands so far above the next
 
@@ -93,9 +99,23 @@ def _written(model: EdgeNetwork, other: Tensor, order: Tensor) -> dict[str, Tens
     return wrote | {"places": wrote["places"][:, order]}
 
 
-def answers(model: EdgeNetwork, one: Interchange) -> Tensor:
-    """The model's logits with the edges exchanged."""
-    return model.patched(one.ids, one.mask, _written(model, one.other, one.order))[0]
+def answers(model: EdgeNetwork, one: Interchange, scores: list[Tensor] | None = None) -> Tensor:
+    """The model's logits with the edges exchanged; `scores` receives those of head 0 of each layer."""
+    return model.patched(one.ids, one.mask, _written(model, one.other, one.order), scores)[0]
+
+
+def attention_loss(teacher: Compiled, one: Interchange, scores: list[Tensor]) -> Tensor:
+    """KL divergence of where head 0 looks from where the program's head looks, summed over layers with a selection."""
+    theirs: list[Tensor] = []
+    with torch.no_grad():
+        exchanged = {edge: share for edge, share in one.mask.items() if edge in teacher.program.truth}
+        teacher.patched(one.ids, exchanged, _written(teacher, one.other, one.order), theirs)
+    total = torch.zeros(())
+    for mine, right, (selection, _) in zip(scores, theirs, teacher.program.layers, strict=True):
+        if selection is not None:
+            apart = right.log_softmax(-1) - mine.log_softmax(-1)  # -inf - -inf where a key is closed
+            total = total + (right.softmax(-1) * apart.nan_to_num()).sum(-1).mean()
+    return total
 
 
 def trained(program: Program, seed: int = 0, steps: int = STEPS) -> TaughtNetwork:
@@ -105,9 +125,14 @@ def trained(program: Program, seed: int = 0, steps: int = STEPS) -> TaughtNetwor
     optimiser = torch.optim.AdamW(model.parameters(), RATE, weight_decay=0.0)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, RATE, total_steps=steps, pct_start=0.1)
     for step in range(steps):
+        often = min(1.0, step / (RISING * steps))
         inside, outside = ((False, 0.5), (False, 1.0), (True, 1.0), (True, 0.5))[step % 4]
-        one = interchange(teacher, texts, BATCH, inside, outside)
-        loss = F.cross_entropy(answers(model, one).flatten(0, 1), one.answer.flatten(), ignore_index=-1)
+        one = interchange(teacher, texts, BATCH, inside, outside * often)
+        scores: list[Tensor] = []
+        found = answers(model, one, scores)
+        loss = F.cross_entropy(found.flatten(0, 1), one.answer.flatten(), ignore_index=-1)
+        if step < GUIDED * steps:
+            loss = loss + attention_loss(teacher, one, scores)
         if not loss.isfinite():  # no text of this batch has an answer
             continue
         optimiser.zero_grad()
