@@ -124,18 +124,19 @@ def _of(which: int, average: str, label: int | None = None) -> Callable[[np.ndar
 
 
 def _auc(table: np.ndarray) -> float:
-    """By ranks (Mann & Whitney): the share of pairs in which the class scores above the rest, ties as a half."""
-    from scipy.stats import rankdata
-
+    """Mann & Whitney: the share of pairs in which the class scores above the rest, ties as a half; NaN of NaN."""
     wanted, scores = table[:, 0], table[:, 1:]
+    if np.isnan(scores).any():
+        return float("nan")
     columns = [(1, 0)] if scores.shape[1] == 1 else [(each, each) for each in range(scores.shape[1])]
     found = []
     for label, column in columns:
         inside = wanted == label
         n, others = int(inside.sum()), int((~inside).sum())
         if n and others:
-            ranks = rankdata(scores[:, column])[inside].sum()
-            found.append((ranks - n * (n + 1) / 2) / (n * others))
+            rest = np.sort(scores[~inside, column])
+            below, up_to = (np.searchsorted(rest, scores[inside, column], side=side) for side in ("left", "right"))
+            found.append((below + up_to).sum() / (2 * n * others))
     return float(np.mean(found)) if found else float("nan")
 
 
