@@ -75,7 +75,7 @@ def test_a_weak_measure_does_not_decide_and_says_so():
 
 
 def test_what_makes_findings_mean_less_stands_at_the_top():
-    trap = Judged("heads", "Do they?", evidence=[Caution("Heads that can be spared", "Without head 3 nothing moves.")])
+    trap = Judged("heads", "Do they?", evidence=[Caution("Redundant heads", "Without head 3 nothing moves.")])
     about = ABOUT | {"caution": "It saw 2 of 9 epochs.", "cut": 12}
     found = summarise(about, [trap], verdicts(apart=1, aspect="task", name="accuracy", baseline="bag of words"))
     half, cut, task, heads = found.cautions
@@ -100,7 +100,7 @@ def test_the_page_the_terminal_and_the_json_give_the_same_answer():
         _tell(report, shown)
     printed = captured.get()
     assert f"{QUESTION} {said}" in printed
-    assert "heads: The judged weights have one head" in printed and "Not asked for: " in printed
+    assert "heads: The judged weights have one head" in printed and "Not requested: " in printed
     verdict_of = {one["finding"]: one["verdict"] for one in plain["verdicts"]}
     titles = {"better": "What held", "undefined": "Without a verdict"}
     for name, how in verdict_of.items():

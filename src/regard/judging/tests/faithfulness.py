@@ -1,4 +1,4 @@
-"""Faithfulness by erasure: is the prediction gone with what was marked, and does it stay with that alone?"""
+"""Faithfulness by erasure: is the prediction lost without the top units, and kept with them alone?"""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -39,7 +39,7 @@ def steps_of(units: int) -> range:
     return range(1, units + 1, max(1, math.ceil(units / 100)))
 
 
-@asks("Is the prediction gone without the units of most weight, and kept by them alone?", first=2)
+@asks("Is the prediction lost without the units of largest weight, and kept with them alone?", first=2)
 def faithfulness(
     adapter: Adapter,
     measure: Importance = attention,
@@ -72,7 +72,7 @@ def faithfulness(
         add_artifact(
             Histogram(
                 f"{what}, instance by instance",
-                "probability that the predicted class loses",
+                "probability lost by the predicted class",
                 {
                     other: some[..., column].mean(0) if some.ndim == 3 else some[:, column]
                     for other, some in found.items()
@@ -84,7 +84,7 @@ def faithfulness(
 
 
 @asks(
-    "Which importance of units is faithful: attention, maps made of it, gradients?",
+    "Which attribution is faithful: attention, what is derived from it, or gradients?",
     name="importances",
     first=0,  # its first number is that of the test before
 )
@@ -102,7 +102,7 @@ def faithfulness_of_all(
     values = [[mean(one[..., at]) for at in range(4)] for one in found.values()]
     add_artifact(
         Grid(
-            "What erasing says of each importance",
+            "Erasure by each attribution",
             list(found),
             columns,
             values,
@@ -168,7 +168,7 @@ def _findings(name: str, found: Mapping[str, np.ndarray], beside: Iterable[str],
             random_lost=loses(at_random),
         )
         if value.value is None:
-            told = "undefined: erasing leaves nothing of any instance, or none has a unit."
+            told = "undefined: no instance keeps a unit when units are erased."
         made.append(
             Finding.of(
                 value,

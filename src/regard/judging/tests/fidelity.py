@@ -1,4 +1,4 @@
-"""Fidelity of edges: does the prediction go with them, and does it stay with them alone?"""
+"""Fidelity of edges: is the prediction lost without them, and kept with them alone?"""
 
 import math
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ KINDS = ("model", "phenomenon")
 SHARE = 0.2
 
 
-@asks("Do the decisions go with the edges of most weight, and stay with them alone?", edges=True)
+@asks("Is the prediction lost without the edges of largest weight, and kept with them alone?", edges=True)
 def fidelity(
     adapter: Adapter,
     measures: "Mapping[str, Importance] | None" = None,
