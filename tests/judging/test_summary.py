@@ -30,7 +30,10 @@ def verdicts(better=0, worse=0, apart=0, **options):
 
 def test_no_better_in_most_measures_is_a_no_that_says_in_how_many():
     said = answer(ABOUT, verdicts(better=3, worse=2, apart=5))
-    assert said == "Not on this evidence: on 60 texts it did no better than random weights in 7 of 10 measures."
+    assert (
+        said
+        == "Not on this evidence: on 60 texts it was not significantly better than random weights in 7 of 10 measures."
+    )
 
 
 def test_better_in_all_is_a_yes_as_far_as_was_tested_and_no_proof():
@@ -41,8 +44,8 @@ def test_better_in_all_is_a_yes_as_far_as_was_tested_and_no_proof():
 
 def test_a_yes_is_better_than_each_baseline_and_a_no_no_better_than_some():
     both = verdicts(better=1, test="adversary") + verdicts(better=1, baseline="position")
-    assert "better than random weights and weights by place in all 2 measures" in answer(ABOUT, both)
-    assert "no better than random weights or weights by place in 2 of" in answer(
+    assert "better than random weights and weights by position in all 2 measures" in answer(ABOUT, both)
+    assert "not significantly better than random weights or weights by position in 2 of" in answer(
         ABOUT, verdicts(apart=1) + verdicts(apart=1, baseline="position")
     )
 
@@ -100,7 +103,7 @@ def test_the_page_the_terminal_and_the_json_give_the_same_answer():
         _tell(report, shown)
     printed = captured.get()
     assert f"{QUESTION} {said}" in printed
-    assert "heads: The judged weights have one head" in printed and "Not requested: " in printed
+    assert "heads: The judged attention has one head" in printed and "Not requested: " in printed
     verdict_of = {one["finding"]: one["verdict"] for one in plain["verdicts"]}
     titles = {"better": "What held", "undefined": "Without a verdict"}
     for name, how in verdict_of.items():

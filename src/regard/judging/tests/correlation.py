@@ -32,7 +32,7 @@ def correlation(adapter: Adapter, *, ends: bool = False, seed: int = 0) -> list[
     Special tokens are left out, and so are the first and the last token of a text unless ends=True: recurrent models
     keep what they know there. An instance with fewer than three units, or on which a measure is constant, is undefined.
     The share of instances where agreement is significant is corrected for their number (Benjamini & Hochberg 1995, at
-    0.05); the uncorrected one stands beside it. Ten random weights, the weights by place, and how far gradients and
+    0.05); the uncorrected one stands beside it. Ten random weights, the weights by position, and how far gradients and
     leave-one-out agree with each other, are the baselines. Jain & Wallace 2019, section 4.1.
     """
     place = position_baseline(adapter)

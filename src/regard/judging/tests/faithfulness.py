@@ -18,7 +18,7 @@ from ..registry import asks
 from ..statistics.comparison import compare
 from ..statistics.intervals import mean
 from ..statistics.scale import Scale
-from ..wording import amount, loses
+from ..wording import loses, percent
 
 BINS = (0.01, 0.05, 0.10, 0.20, 0.50)
 TEST = "faithfulness"
@@ -62,7 +62,7 @@ def faithfulness(
     erasing leaves nothing. DeYoung et al. 2020 (ERASER); Nguyen 2018.
 
     measure   function(adapter, inputs) -> (B, n), and what it is called; the judged weights unless told
-    beside    others to stand beside it, by name; the gradient, and of texts the weights by place, unless told
+    beside    others to stand beside it, by name; the gradient, and of texts the weights by position, unless told
     """
     others = {"gradient": gradient, **position_baseline(adapter)} if beside is None else beside
     found = erased_by(adapter, {name: measure, **others}, bins, seed)
@@ -146,8 +146,8 @@ def _findings(name: str, found: Mapping[str, np.ndarray], beside: Iterable[str],
             "lower",
             "share of units",
             (0.0, 1.0),
-            "It takes {value} of the units, the largest weights first, until another class is predicted (1 where none "
-            "ever is); {random} in random order.",
+            "Until another class is predicted {value} of the units must be removed, the largest weights first (100% if "
+            "none ever is); in random order {random}.",
         ),
         (
             3,
@@ -155,15 +155,16 @@ def _findings(name: str, found: Mapping[str, np.ndarray], beside: Iterable[str],
             "higher",
             "share",
             "share",
-            "Without the one unit of largest weight {value} of the decisions change, without a random one {random}.",
+            "Without the one unit of largest weight {value} of the predicted classes change, without a random one "
+            "{random}.",
         ),
     ):
         baselines = {other: found[other][..., column] for other in (*beside, RANDOM)}
         value = compare(found[name][:, column], baselines, scale=cast(Scale, scale), seed=seed)
         at_random = value.baselines[RANDOM]
         told = says.format(
-            value=amount(value.value),
-            random=amount(at_random),
+            value=percent(value.value or 0.0),
+            random=percent(at_random or 0.0),
             value_lost=loses(value.value),
             random_lost=loses(at_random),
         )

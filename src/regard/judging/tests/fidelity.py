@@ -14,7 +14,7 @@ from ..finding import Finding
 from ..registry import asks
 from ..statistics.comparison import compare
 from ..statistics.intervals import known, mean
-from ..wording import amount, loses
+from ..wording import amount, loses, percent
 from .faithfulness import DRAWS, TIES, ranked
 
 TEST = "fidelity"
@@ -73,15 +73,15 @@ def fidelity(
             2,
             "Fidelity+ (accuracy)",
             "higher",
-            "{value} of the decisions change without the top {share} of the edges by "
-            "{name}, {random} without random ones.",
+            "Without the top {share} of the edges by {name} {value} of the predicted classes change, without random "
+            "ones {random}.",
         ),
         (
             3,
             "Fidelity- (accuracy)",
             "lower",
-            "{value} of the decisions change with the top {share} of the edges by "
-            "{name} alone, {random} with random ones alone.",
+            "With the top {share} of the edges by {name} alone {value} of the predicted classes change, with random "
+            "ones alone {random}.",
         ),
     ):
         for name, table in made.items():
@@ -91,8 +91,8 @@ def fidelity(
             told = says.format(
                 share=f"{share:.0%}",
                 name=name,
-                value=amount(value.value),
-                random=amount(at_random),
+                value=percent(value.value or 0.0),
+                random=percent(at_random or 0.0),
                 value_lost=loses(value.value),
                 random_lost=loses(at_random),
             )

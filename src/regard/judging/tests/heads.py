@@ -43,7 +43,7 @@ def heads(adapter: Adapter, *, seed: int = 0) -> list[Finding]:
     """
     names = list(adapter.selector.read_heads(adapter.maps(adapter.inputs([0])), adapter.inputs([0])))
     if len(names) < 2:
-        raise NotApplicable("The judged weights have one head: there is no mean that could hide it.")
+        raise NotApplicable("The judged attention has one head: nothing is averaged.")
     moved = {head: removed(adapter, [head]) for head in names}
     tau = agreement_with_others(adapter)
     measures: dict[str, Importance] = {_called(head): _of_head(head) for head in names}

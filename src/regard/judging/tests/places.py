@@ -50,12 +50,12 @@ def places(adapter: Adapter, *, seed: int = 0) -> list[Finding]:
     return [
         Finding.of(
             value,
-            name="weights that follow from the place",
+            name="weights predicted by position",
             better="neither",
             test=TEST,
             unit="share of their variation",
             says=says,
-            baselines={"weights on other units": beside},
+            baselines={"permuted weights": beside},
         )
     ]
 

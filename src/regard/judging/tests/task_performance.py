@@ -13,7 +13,7 @@ from ..task_metrics import extrinsic
 def task(adapter: Adapter, *, seed: int = 0) -> list[Finding]:
     """Accuracy, precision, recall, F1 and AUC of the classes, beside trivial baselines.
 
-    Every instance needs a label. The weights of a model that does no better than a bag of words say little about texts.
+    Every instance needs a label. Attention in a model that is no better than a bag of words says little about texts.
     """
     if not adapter.labelled:
         raise NotApplicable("Not every instance has a label: accuracy needs one for each.")
