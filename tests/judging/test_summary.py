@@ -83,7 +83,7 @@ def test_what_makes_findings_mean_less_stands_at_the_top():
     found = summarise(about, [trap], verdicts(apart=1, aspect="task", name="accuracy", baseline="bag of words"))
     half, cut, task, heads = found.cautions
     assert half == "Half-trained. It saw 2 of 9 epochs." and "12 of 60 texts" in cut
-    assert "not shown to be better than bag of words (accuracy)" in task and heads.endswith("nothing moves.")
+    assert "not significantly better than a bag of words (accuracy)" in task and heads.endswith("nothing moves.")
     assert "faithfulness" in found.not_asked and "heads" not in found.not_tested
 
 
