@@ -29,7 +29,7 @@ from regard.judging.statistics.intervals import Estimate, estimate
 from regard.judging.task_metrics import extrinsic
 from regard.judging.tests.agreement import taus_of
 from regard.judging.tests.faithfulness import erased
-from regard.judging.tests.infidelity import unexplained, unforetold
+from regard.judging.tests.infidelity import unexplained, unpredicted
 
 for module in ("sklearn", "scipy", "sacrebleu", "jiwer", "nltk"):
     pytest.importorskip(module)
@@ -179,8 +179,8 @@ def erased_truths(erased):
     assert found[1, 2:].tolist() == [0.25, 1]
 
 
-def unforetold_truths(unforetold):
-    found = unforetold(
+def unpredicted_truths(unpredicted):
+    found = unpredicted(
         BAG,
         {
             "exact": gradient_times_input,
@@ -212,7 +212,7 @@ def taus_truths(taus):
 
 TRUTHS = {
     "erased": (erased, erased_truths),
-    "unforetold": (unforetold, unforetold_truths),
+    "unpredicted": (unpredicted, unpredicted_truths),
     "unexplained": (unexplained, unexplained_truths),
     "taus_of": (taus_of, taus_truths),
     "aer": (aer, aer_truths),
@@ -288,9 +288,9 @@ MUTANTS = {
         "signs forgotten": lambda a, m: erased(a, lambda *x: m(*x).abs()),
         "one bin": lambda a, m: erased(a, m, bins=(0.5,)),
     },
-    "unforetold": {
-        "sign flipped": lambda a, m: unforetold(a, {name: negative(one) for name, one in m.items()}),
-        "signs forgotten": lambda a, m: unforetold(a, {k: lambda *x, f=f: f(*x).abs() for k, f in m.items()}),
+    "unpredicted": {
+        "sign flipped": lambda a, m: unpredicted(a, {name: negative(one) for name, one in m.items()}),
+        "signs forgotten": lambda a, m: unpredicted(a, {k: lambda *x, f=f: f(*x).abs() for k, f in m.items()}),
     },
     "unexplained": {
         "no scale": error_alone,

@@ -30,7 +30,10 @@ def verdicts(better=0, worse=0, apart=0, **options):
 
 def test_no_better_in_most_measures_is_a_no_that_says_in_how_many():
     said = answer(ABOUT, verdicts(better=3, worse=2, apart=5))
-    assert said == "Not on this evidence: on 60 texts it did no better than random weights in 7 of 10 measures."
+    assert (
+        said
+        == "Not on this evidence: on 60 texts it was not significantly better than random weights in 7 of 10 measures."
+    )
 
 
 def test_better_in_all_is_a_yes_as_far_as_was_tested_and_no_proof():
@@ -41,8 +44,8 @@ def test_better_in_all_is_a_yes_as_far_as_was_tested_and_no_proof():
 
 def test_a_yes_is_better_than_each_baseline_and_a_no_no_better_than_some():
     both = verdicts(better=1, test="adversary") + verdicts(better=1, baseline="position")
-    assert "better than random weights and weights by place in all 2 measures" in answer(ABOUT, both)
-    assert "no better than random weights or weights by place in 2 of" in answer(
+    assert "better than random weights and weights by position in all 2 measures" in answer(ABOUT, both)
+    assert "not significantly better than random weights or weights by position in 2 of" in answer(
         ABOUT, verdicts(apart=1) + verdicts(apart=1, baseline="position")
     )
 
@@ -75,12 +78,12 @@ def test_a_weak_measure_does_not_decide_and_says_so():
 
 
 def test_what_makes_findings_mean_less_stands_at_the_top():
-    trap = Judged("heads", "Do they?", evidence=[Caution("Heads that can be spared", "Without head 3 nothing moves.")])
+    trap = Judged("heads", "Do they?", evidence=[Caution("Redundant heads", "Without head 3 nothing moves.")])
     about = ABOUT | {"caution": "It saw 2 of 9 epochs.", "cut": 12}
     found = summarise(about, [trap], verdicts(apart=1, aspect="task", name="accuracy", baseline="bag of words"))
     half, cut, task, heads = found.cautions
     assert half == "Half-trained. It saw 2 of 9 epochs." and "12 of 60 texts" in cut
-    assert "not shown to be better than bag of words (accuracy)" in task and heads.endswith("nothing moves.")
+    assert "not significantly better than a bag of words (accuracy)" in task and heads.endswith("nothing moves.")
     assert "faithfulness" in found.not_asked and "heads" not in found.not_tested
 
 
@@ -100,7 +103,7 @@ def test_the_page_the_terminal_and_the_json_give_the_same_answer():
         _tell(report, shown)
     printed = captured.get()
     assert f"{QUESTION} {said}" in printed
-    assert "heads: The judged weights have one head" in printed and "Not asked for: " in printed
+    assert "heads: The judged attention has one head" in printed and "Not requested: " in printed
     verdict_of = {one["finding"]: one["verdict"] for one in plain["verdicts"]}
     titles = {"better": "What held", "undefined": "Without a verdict"}
     for name, how in verdict_of.items():

@@ -1,4 +1,4 @@
-"""regard validate: are the judges right? On models of known truth, and where there is nothing to find."""
+"""regard validate: power and false positives of the tests, on models of known truth and on null reports."""
 
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +12,7 @@ from .output.progress import progress_bar
 
 app = typer.Typer(
     cls=CommandList,
-    help="Judge the judges: models of known truth, reports of nothing.",
+    help="Validate the tests of attention: models of known truth, null reports.",
     epilog="Example:  regard validate models",
     no_args_is_help=True,
 )
@@ -33,11 +33,10 @@ def models(
     json: Json = False,
     out: Out = None,
 ) -> None:
-    """Every judge on models built by hand, whose truth is known.
+    """AUROC, power and false positives of every test on models of known truth.
 
-    Of each: the area under the ROC curve, how often it calls weights better
-    that are a reason, and how often weights that are none. Takes two minutes on
-    one core.
+    The models are built by hand: of each it is known whether its weights are a
+    faithful reason. Takes two minutes on one core.
 
     Example:  regard validate models -o validation
     """
@@ -82,19 +81,19 @@ def models(
 
 @app.command()
 def null(
-    reports: Annotated[int, typer.Option(min=1, help="How many reports of nothing.")] = 200,
+    reports: Annotated[int, typer.Option(min=1, help="How many null reports.")] = 200,
     instances: Annotated[int, typer.Option(min=8, help="Texts of each report.")] = 40,
     workers: Annotated[int, typer.Option(min=1, help="Processes; the numbers are the same for any.")] = 2,
-    tests: Annotated[str, typer.Option(help="Some of the tests, with commas; those with a null unless told.")] = "",
-    first: Annotated[int, typer.Option(min=0, help="Where the reports begin: others are drawn anew.")] = 0,
+    tests: Annotated[str, typer.Option(help="Some of the tests, with commas; by default those that have a null.")] = "",
+    first: Annotated[int, typer.Option(min=0, help="Number of the first report; each draws its own data.")] = 0,
     json: Json = False,
     out: Out = None,
 ) -> None:
     """False verdicts of reports on permuted weights and labels.
 
-    The weights are moved within each text, so that they have nothing to do with
-    what the model says; labels are permuted too. At a level of .05 at most 16 of
-    200 may have a verdict. Takes nine minutes on two cores.
+    The weights are permuted within each text, so that they are unrelated to the
+    prediction; labels are permuted too. At a level of .05 at most 16 of 200 may
+    have a verdict. Takes @@ on two cores.
 
     Example:  regard validate null --reports 200
     """
@@ -141,10 +140,10 @@ def coverage(
     trials: Annotated[int, typer.Option(min=100, help="How often each is drawn.")] = 1000,
     json: Json = False,
 ) -> None:
-    """How often intervals hold the truth, and verdicts are false.
+    """Coverage of the intervals, and false-positive rates of verdicts.
 
-    Shares by enumeration; means, seeds and comparisons where nothing is there
-    by simulation. Takes one minute on one core.
+    Shares by enumeration; means, seeds and comparisons under the null
+    hypothesis by simulation. Takes one minute on one core.
 
     Example:  regard validate coverage --json > coverage.json
     """
@@ -163,7 +162,7 @@ def circuits(
     steps: Annotated[int, typer.Option(min=1, help="Of training, with --kind trained.")] = 4000,
     json: Json = False,
 ) -> None:
-    """Who finds the edges of circuits that are known.
+    """Which methods find the edges of known circuits.
 
     compiled: eight programs in hand-set weights, with heads beside them that do
     nothing. planted: their heads look where they should, but the answer is taken

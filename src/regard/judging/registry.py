@@ -1,6 +1,6 @@
 """A test says what it asks, and is in the battery by that.
 
-    @asks("Does it matter which units have the weights?")
+    @asks("Does the prediction change when the weights are permuted?")
     def permutation(adapter, *, seed=0) -> list[Finding]: ...
 
 A file of this folder with such a function in it is all that a new test needs: `regard judge`, `regard.judge` and

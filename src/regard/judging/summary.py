@@ -24,7 +24,10 @@ WEIGHTS = {
     "random unit": "a random unit",
     "chance": "chance",
     "uniform": "equal weights",
-    "position": "weights by place",
+    "position": "weights by position",
+    "degree": "the degree of a node",
+    "bag of words": "a bag of words",
+    "commonest class": "the commonest class",
 }
 DECIDED = ("better", "worse", "not significantly different")
 ADVERSARY = "adversary"
@@ -65,7 +68,7 @@ class ReportSummary:
     @property
     def not_tested(self) -> dict[str, str]:
         """By the name of a test why it was not run."""
-        return self.left_out | dict.fromkeys(self.not_asked, "It was not asked for.")
+        return self.left_out | dict.fromkeys(self.not_asked, "It was not requested.")
 
     @property
     def held(self) -> float | None:
@@ -116,22 +119,22 @@ def answer(about: Mapping[str, Any], verdicts: Sequence[Headline]) -> str:
     missing = POINTS if names == {ADVERSARY} else DEPENDS if ADVERSARY not in names else ""
     if not failed and missing:
         return (
-            f"Only in part: {on} it did better than {_baselines(decided, 'and')} in {_all(len(decided))}, but "
+            f"Only in part: {on} it was better than {_baselines(decided, 'and')} in {_all(len(decided))}, but "
             f"{missing} was not tested."
         )
     if not failed:
         return (
-            f"As far as it was tested, yes: {on} it did better than {_baselines(decided, 'and')} in "
-            f"{_all(len(decided))}. That is a reason less to doubt it, no proof."
+            f"As far as it was tested, yes: {on} it was better than {_baselines(decided, 'and')} in "
+            f"{_all(len(decided))}. This removes a reason for doubt; it is no proof."
         )
     if 2 * len(failed) >= len(decided):
         return (
-            f"Not on this evidence: {on} it did no better than {_baselines(failed)} in {len(failed)} of "
+            f"Not on this evidence: {on} it was not significantly better than {_baselines(failed)} in {len(failed)} of "
             f"{_measures(len(decided))}."
         )
     named = ", ".join(one.finding.name for one in failed[:NAMED]) + (", ..." if len(failed) > NAMED else "")
     return (
-        f"Only in part: {on} it did no better than {_baselines(failed)} in {len(failed)} of "
+        f"Only in part: {on} it was not significantly better than {_baselines(failed)} in {len(failed)} of "
         f"{_measures(len(decided))} ({named})."
     )
 
@@ -151,14 +154,14 @@ def _cautions(about: Mapping[str, Any], tests: Sequence[Judged], verdicts: Seque
         made.append(f"Half-trained. {about['caution']}")
     if about.get("cut"):
         made.append(
-            f"Truncated. The model reads only the beginning of {about['cut']} of {counted(about)}: what was cut off "
-            "was neither weighed nor judged."
+            f"Truncated. The model reads only the beginning of {about['cut']} of {counted(about)}: the rest got no "
+            "weight and was not judged."
         )
     for one in verdicts:
         if one.test.aspect == "task" and one.how in ("worse", "not significantly different") and one.baseline:
             made.append(
                 f"The model itself is {_how(one)} {WEIGHTS.get(one.baseline, one.baseline)} ({one.finding.name}) on "
-                f"{counted(about)}: what a model that is no better attends to says little about its task."
+                f"{counted(about)}: if it is no better, its attention says little about the task."
             )
     for test in tests:
         made += [f"{one.title}. {one.says}" for one in test.evidence if isinstance(one, Caution)]
@@ -166,7 +169,7 @@ def _cautions(about: Mapping[str, Any], tests: Sequence[Judged], verdicts: Seque
 
 
 def _how(one: Headline) -> str:
-    return "worse than" if one.how == "worse" else "not shown to be better than"
+    return "worse than" if one.how == "worse" else "not significantly better than"
 
 
 def counted(about: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""How well each measure tells weights that are a reason from those that are none, on models whose truth is known.
+"""How well each measure distinguishes weights that are a reason from others, on models of known truth.
 
 `regard validate models` measures it and writes validity.json; a report says it beside a finding whose measure is weak.
 """
@@ -35,10 +35,10 @@ class Validity:
         found = []
         if self.auroc < LEAST:
             found.append(
-                f"ranks one whose weights are a reason above one whose weights are none {self.auroc:.0%} of the time"
+                f"ranks one whose weights are a reason above one whose weights are not {self.auroc:.0%} of the time"
             )
         if (self.false_positives or 0.0) > MOST:
-            found.append(f"calls {self.false_positives:.0%} of those whose weights are none better")
+            found.append(f"calls {self.false_positives:.0%} of those whose weights are not better than the baseline")
         return f"A weak measure: on {self.models} models of known truth it {', and '.join(found)}."
 
 

@@ -24,6 +24,7 @@ from regard.judging.plausibility.fixations import (
     rank_correlation,
 )
 from regard.judging.plausibility.overlap import (
+    auprc,
     judge_overlap,
     macro_span_f1,
     span_counts,
@@ -117,11 +118,20 @@ def test_divergence_is_never_negative_and_zero_for_the_same(w, h):
 
 @given(positive, looked_at)
 def test_judds_area_lies_at_most_half_a_step_above_the_whole_curve(w, f):
+    from scipy.stats import rankdata
     from sklearn.metrics import roc_auc_score
 
     gap = auc_judd(w, f) - roc_auc_score(f > 0, w)
     assert -1e-12 <= gap <= 1 / 2 + 1e-12
-    assert auc_judd(w, f) == pytest.approx(auc_judd(np.exp(w), f))  # only the order of weights counts
+    assert auc_judd(w, f) == pytest.approx(auc_judd(rankdata(w), f))  # only the order of weights counts
+
+
+@given(arrays(int, 9, elements=st.integers(0, 3)), looked_at)
+def test_the_area_of_eraser_is_that_of_scikit_learn_whatever_the_ties(w, f):
+    from sklearn.metrics import auc, precision_recall_curve
+
+    precision, recall, _ = precision_recall_curve(f > 0, w)
+    assert auprc(w, f > 0) == pytest.approx(auc(recall, precision))
 
 
 @given(positive, looked_at)

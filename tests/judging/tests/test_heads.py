@@ -26,7 +26,7 @@ def test_a_head_that_the_output_does_not_read_is_named():
     dead = found["heads whose removal changes nothing"]
     assert dead.value == 0.5 and "head 1 of attention" in dead.says and "head 0" not in dead.says
     assert dead.says.endswith("1 of 2 heads does nothing.")
-    assert "Heads that can be spared" in warned
+    assert "Redundant heads" in warned
 
 
 def test_a_report_names_dead_heads_of_every_layer():
@@ -38,7 +38,7 @@ def test_heads_that_do_the_same_are_spoken_for_by_their_mean():
     found, warned = judged(Redundant())
     assert found["tau of a head and the mean of the others"].value == pytest.approx(1)
     spared = found["heads whose removal changes nothing"]
-    assert spared.value == 1 and "since others do the same" in spared.says and warned == {"Heads that can be spared"}
+    assert spared.value == 1 and "redundant one by one" in spared.says and warned == {"Redundant heads"}
 
 
 def test_a_head_that_looks_elsewhere_is_named():
@@ -49,7 +49,7 @@ def test_a_head_that_looks_elsewhere_is_named():
             return self.attend(scores, [says] * 3, real) @ torch.tensor([1.0, 1.0, 0.2])
 
     found, warned = judged(Apart())
-    assert "does not speak for head" in found["tau of a head and the mean of the others"].says
+    assert "does not represent head" in found["tau of a head and the mean of the others"].says
     assert "Heads that disagree" in warned
     best, worst = (found[f"comprehensiveness of the {name} head"].value for name in ("best", "worst"))
     assert best > 0.3 > worst

@@ -52,7 +52,7 @@ def test_texts_of_another_length_and_special_tokens_have_places_of_units():
 
 def test_edges_have_no_place():
     adapter = next(one for one in built_models() if one.name == "decisive edge").adapter(4)
-    with pytest.raises(NotApplicable, match="no place"):
+    with pytest.raises(NotApplicable, match="no position"):
         places(adapter)
-    with pytest.raises(NotApplicable, match="no place"):
+    with pytest.raises(NotApplicable, match="no position"):
         position(adapter, adapter.inputs([0]))

@@ -63,13 +63,14 @@ def auprc(weights: ArrayLike, marks: ArrayLike) -> float:
     It rewards ties: one threshold for all tokens draws a line from (0, 1), so that constant weights have about half of
     what is missing to 1. `average_precision` does not. Undefined (NaN) where nothing or everything is marked.
     """
-    from sklearn.metrics import auc, precision_recall_curve
-
     w, g = _pair("auprc", weights, marks)
     if g.all() or not g.any():
         return float("nan")
-    precision, recall, _ = precision_recall_curve(g, w)
-    return float(auc(recall, precision))
+    order = np.argsort(-w, kind="stable")
+    last = np.append(np.flatnonzero(np.diff(w[order])), len(w) - 1)  # the last token of each tie: a threshold
+    right = np.cumsum(g[order])[last]
+    precision, recall = np.append(1.0, right / (last + 1)), np.append(0.0, right / right[-1])
+    return float((np.diff(recall) * (precision[1:] + precision[:-1]) / 2).sum())
 
 
 def top_shares(weights: ArrayLike, share: float) -> np.ndarray:
@@ -118,12 +119,12 @@ def span_counts(found: Sequence[Span], marked: Sequence[Span], threshold: float 
 
 def macro_f1(counts: np.ndarray) -> float:
     """The mean over documents of F1; a document with no match has 0. counts (documents, 4)."""
-    return float(np.mean([_f1(*row) for row in counts])) if len(counts) else float("nan")
+    return float(_f1(counts.T).mean()) if len(counts) else float("nan")
 
 
 def micro_f1(counts: np.ndarray) -> float:
     """F1 of the counts of all documents together."""
-    return _f1(*counts.sum(0)) if len(counts) else float("nan")
+    return float(_f1(counts.sum(0))) if len(counts) else float("nan")
 
 
 def macro_span_f1(counts: np.ndarray) -> float:
@@ -228,9 +229,14 @@ def _pair(name: str, weights: ArrayLike, marks: ArrayLike) -> tuple[np.ndarray, 
     return w, g
 
 
-def _f1(right: float, found: float, matched: float, marked: float) -> float:
-    precision, recall = (right / found if found else 0.0), (matched / marked if marked else 0.0)
-    return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+def _f1(counts: np.ndarray) -> np.ndarray:
+    """(...): F1 of (right, found, matched, marked), (4, ...); 0 where nothing matches."""
+    counts = np.asarray(counts, dtype=np.float64)
+    precision, recall = (
+        np.divide(right, of, out=np.zeros_like(right), where=of > 0) for right, of in (counts[:2], counts[2:])
+    )
+    below = precision + recall
+    return np.divide(2 * precision * recall, below, out=np.zeros_like(below), where=below > 0)
 
 
 def _shared(one: Span, other: Span) -> float:

@@ -40,7 +40,7 @@ def classification(
         raise ValueError(f"classification(positive={positive!r}): expected one of the classes {order}.")
     table = np.array([[place[a], place[b]] for a, b in zip(said, wanted, strict=True)], dtype=np.float64).reshape(-1, 2)
     right, classes_wanted = (table[:, 0] == table[:, 1]).astype(np.float64), table[:, 1]
-    says = "The share of answers that are right is {}."
+    says = "Accuracy is {}."
     made = [Measured("accuracy", right, mean, "higher", says, scale="share")]
     for which, name in enumerate(("precision", "recall", "F1")):
         made.append(
@@ -49,12 +49,12 @@ def classification(
                 table,
                 _of(which, "macro"),
                 "higher",
-                f"{name[0].upper()}{name[1:]} is {{}}, each class alike.",
+                f"Macro-averaged {name} is {{}}.",
                 scale=(0.0, 1.0),
                 strata=classes_wanted,
             )
         )
-    says = "F1 is {}, each instance alike: of one label each it is accuracy."
+    says = "Micro-averaged F1 is {}; with one label per instance it equals accuracy."
     made.append(Measured("F1, micro", right, mean, "higher", says, scale="share"))
     for which, name in enumerate(("precision", "recall", "F1")) if positive is not None else ():
         own = _of(which, "class", place[positive])
@@ -71,7 +71,7 @@ def classification(
                 f"two classes, or ({len(table)}, {len(order)})."
             )
         wide = np.concatenate([table[:, 1:], given], 1)
-        says = "An instance of a class scores above one of another in {} of all comparisons."
+        says = "An instance of a class scores above one of another class with probability {}."
         made.append(Measured("AUC", wide, _auc, "higher", says, scale=(0.0, 1.0), strata=classes_wanted))
     return made
 
@@ -97,8 +97,8 @@ def regression(said: ArrayLike, wanted: ArrayLike) -> list[Measured]:
         raise ValueError(f"regression: {len(a)} numbers said, {len(b)} wanted: expected as many.")
     table = np.stack([a, b], 1)
     return [
-        Measured("RMSE", table, _rmse, "lower", "A typical answer is off by {}."),
-        Measured("Pearson", table, _pearson, "higher", "Answers follow truth with correlation {}."),
+        Measured("RMSE", table, _rmse, "lower", "The root mean squared error is {}."),
+        Measured("Pearson", table, _pearson, "higher", "Pearson's correlation with the truth is {}."),
     ]
 
 
@@ -124,18 +124,19 @@ def _of(which: int, average: str, label: int | None = None) -> Callable[[np.ndar
 
 
 def _auc(table: np.ndarray) -> float:
-    """By ranks (Mann & Whitney): the share of pairs in which the class scores above the rest, ties as a half."""
-    from scipy.stats import rankdata
-
+    """Mann & Whitney: the share of pairs in which the class scores above the rest, ties as a half; NaN of NaN."""
     wanted, scores = table[:, 0], table[:, 1:]
+    if np.isnan(scores).any():
+        return float("nan")
     columns = [(1, 0)] if scores.shape[1] == 1 else [(each, each) for each in range(scores.shape[1])]
     found = []
     for label, column in columns:
         inside = wanted == label
         n, others = int(inside.sum()), int((~inside).sum())
         if n and others:
-            ranks = rankdata(scores[:, column])[inside].sum()
-            found.append((ranks - n * (n + 1) / 2) / (n * others))
+            rest = np.sort(scores[~inside, column])
+            below, up_to = (np.searchsorted(rest, scores[inside, column], side=side) for side in ("left", "right"))
+            found.append((below + up_to).sum() / (2 * n * others))
     return float(np.mean(found)) if found else float("nan")
 
 

@@ -36,9 +36,9 @@ def translation(said: Sequence[str], wanted: Sequence[References], lower: bool =
         return float(BLEU.compute_bleu(sums[:4], sums[4:8], sums[8], sums[9], smooth_method="exp").score)
 
     meteors = np.array([meteor(line, theirs) for line, theirs in zip(said, references, strict=True)])
-    says = "Word matches in order with the reference come to {}."
+    says = "METEOR against the references is {}."
     return [
-        Measured("BLEU", counts.reshape(-1, 10), bleu, "higher", "Overlap with the reference is {} of 100.", "of 100"),
+        Measured("BLEU", counts.reshape(-1, 10), bleu, "higher", "BLEU against the references is {} of 100.", "of 100"),
         Measured("METEOR", meteors, mean, "higher", says, f"exact, stem, {wordnet()[1]}", (0.0, 1.0)),
     ]
 
@@ -88,7 +88,7 @@ def language(said: Sequence[Tensor | np.ndarray], wanted: object = None) -> list
             "log_probabilities(logits, targets) makes them."
         )
     table = np.array([[-row.sum(), len(row)] for row in rows], dtype=np.float64).reshape(-1, 2)
-    says = "Each next word was as uncertain as a choice among {} equal ones."
+    says = "The model is as uncertain as a uniform choice among {} tokens."
     return [Measured("perplexity", table, lambda x: float(np.exp(ratio(x))), "lower", says, scale="skewed")]
 
 

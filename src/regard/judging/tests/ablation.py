@@ -1,4 +1,4 @@
-"""Ablation of a trained model: what its output owes to its attention, as a whole, by layer and by head."""
+"""Ablation of a trained model: how much its output depends on attention, as a whole, by layer and by head."""
 
 from collections.abc import Callable
 
@@ -26,7 +26,7 @@ DRAWS = 5  # random units beside the one of the largest weight
 TVD = "total variation (max 1)"
 
 
-@asks("What does the output owe to attention, to each layer and to each head?", first=2)
+@asks("How much does the output depend on attention, on each layer and on each head?", first=2)
 def ablation(adapter: Adapter, *, heads: bool = True, seed: int = 0) -> list[Finding]:
     """What changes when attention is taken out of a trained model, which is not trained anew.
 
@@ -68,7 +68,7 @@ def ablation(adapter: Adapter, *, heads: bool = True, seed: int = 0) -> list[Fin
                     test=TEST,
                     unit="share",
                     baselines={beside: float((other[:, 2] - other[:, 3]).mean())},
-                    says=f"The share of instances that are right is {found[:, 2].mean():.3f} as the model is, "
+                    says=f"Accuracy is {found[:, 2].mean():.3f} with the model's own weights, "
                     f"{found[:, 3].mean():.3f} with {name} weights.",
                 )
             )
@@ -101,7 +101,7 @@ def by_layer(adapter: Adapter, *, seed: int = 0) -> list[Finding]:
             {"no change": 0.0, "mean of the layers": usual},
             TVD,
             seed,
-            f"Without the weights of {site} alone the prediction {says_moves(moved.mean())}.",
+            f"With uniform weights at {site} alone the prediction {says_moves(moved.mean())}.",
         )
         for site, moved in found.items()
     ]
@@ -123,7 +123,7 @@ def by_head(adapter: Adapter, *, seed: int = 0) -> list[Finding]:
                 for site, n in counts.items()
             ],
             TVD,
-            "How far the prediction moves when this head alone is silent, mean of the instances.",
+            "How far the prediction moves when this head alone is removed, mean over instances.",
             down="layer",
             across="head",
         )
@@ -137,14 +137,14 @@ def by_head(adapter: Adapter, *, seed: int = 0) -> list[Finding]:
             {"no change": 0.0, "mean of the heads": usual},
             TVD,
             seed,
-            f"Without this head the prediction {says_moves(moved.mean())}: place {place} of {len(ranked)}.",
+            f"Without this head the prediction {says_moves(moved.mean())}: rank {place} of {len(ranked)}.",
         )
         for place, ((site, head), moved) in enumerate(ranked, 1)
     ] + [dead_heads(adapter, found, TEST)]
 
 
 def value_zeroing(adapter: Adapter, *, seed: int = 0) -> Finding:
-    """The unit with the largest weight says nothing at the judged sites, beside a unit drawn at random.
+    """The value of the unit with the largest weight is zeroed at the judged sites, beside a unit drawn at random.
 
     What a silent unit takes away grows with its weight, also where all values are equal: a large number says that
     weight was lost, not that this unit held it.
@@ -173,8 +173,8 @@ def value_zeroing(adapter: Adapter, *, seed: int = 0) -> Finding:
         better="higher",
         test=TEST,
         unit=TVD,
-        says=f"Without what the most attended unit says the prediction {says_moves(most.mean())}; "
-        f"without what a random one says it {says_moves(some.mean())}.",
+        says=f"Without the value of the most attended unit the prediction {says_moves(most.mean())}; "
+        f"without that of a random unit it {says_moves(some.mean())}.",
     )
 
 

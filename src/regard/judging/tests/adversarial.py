@@ -75,7 +75,7 @@ class Sought(AmongUnits):
         return made
 
 
-@asks("Do quite different weights give the same prediction?")
+@asks("Do very different weights give the same prediction?")
 def adversary(
     adapter: Adapter, *, starts: int = 5, steps: int = 500, rate: float = 0.01, seed: int = 0
 ) -> list[Finding]:
@@ -126,7 +126,7 @@ def adversary(
             unit="share",
             says="undefined: no instance has two units."
             if share.value is None
-            else f"The prediction leaves {percent(share.value)} of the room in which weights can move.",
+            else f"Weights can move over {percent(share.value)} of the possible divergence at the same prediction.",
             baselines={"within 0.01": known(found.best(OPTIMISED) / limit)},
         )
     )
@@ -146,7 +146,7 @@ def budgets(found: AdversarialWeights, seed: int = 0) -> list[Finding]:
                 test=TEST,
                 unit="JSD (max 0.69)",
                 baselines={"limit": known(found.limit, median)},
-                says=f"The largest divergence with a prediction that moves by at most {budget:g}.",
+                says=f"The largest divergence at a prediction that moves by at most {budget:g}.",
             )
         )
     return made
@@ -176,8 +176,8 @@ def _show(adapter: Adapter, found: AdversarialWeights) -> None:
             "how far the prediction may move (total variation)",
             "divergence of the weights (JSD, max 0.69)",
             [*lines, Series("limit", budgets, [limit] * len(budgets))],
-            "Median of the instances; the band holds the middle half. A curve that is high at the left: quite other "
-            "weights, the same prediction.",
+            "Median of the instances; the band holds the middle half. A curve that is high at the left: very "
+            "different weights, the same prediction.",
         )
     )
     moved = np.array([tvd(torch.from_numpy(before), torch.from_numpy(after)) for before, after in found.said])

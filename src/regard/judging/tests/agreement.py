@@ -1,4 +1,4 @@
-"""Do importances agree with one another? Kendall's tau of every two: a matrix, never one verdict."""
+"""Do attributions agree with one another? Kendall's tau of every two: a matrix, never one verdict."""
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,7 +30,7 @@ class Matrix:
     high: np.ndarray
 
 
-@asks("Do the importances agree with one another?", first=0)  # a matrix, not a verdict
+@asks("Do the attributions agree with one another?", first=0)  # a matrix, not a verdict
 def agreement(adapter: Adapter, names: Sequence[str] | None = None, *, seed: int = 0) -> list[Finding]:
     """Kendall's tau-b of every two importances over the units of an instance, mean of the instances.
 
@@ -51,9 +51,9 @@ def agreement(adapter: Adapter, names: Sequence[str] | None = None, *, seed: int
                 better="neither",
                 test=TEST,
                 unit="Kendall tau-b",
-                says=f"undefined: no instance has three units that both {one} and {other} put in an order."
+                says=f"undefined: no instance has three units that both {one} and {other} rank."
                 if value.value is None
-                else f"{one[0].upper() + one[1:]} and {other} order the units alike by "
+                else f"{one[0].upper() + one[1:]} and {other} rank the units with a tau of "
                 f"{amount(value.value, 2)}, where 1 is the same order and 0 chance.",
                 baselines={"chance": 0.0},
             )
@@ -61,7 +61,7 @@ def agreement(adapter: Adapter, names: Sequence[str] | None = None, *, seed: int
     table = matrix(made)
     add_artifact(
         Grid(
-            "How far importances agree",
+            "Agreement of attributions",
             table.names,
             table.names,
             list(table.tau),

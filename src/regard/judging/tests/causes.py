@@ -23,7 +23,7 @@ MOST = 40  # instances that are taken apart, one cell of each
 DRAWS = 20  # random vectors of the writer's size, for each cell
 
 
-@asks("Is what the weights are explained by their cause?", first=1, aspect="trap")
+@asks("Do the named causes of a weight change it when they are removed?", first=1, aspect="trap")
 def causes(adapter: Adapter, *, seed: int = 0) -> list[Finding]:
     """The writer that a weight is explained by is taken out of its key, and the weight must fall by what was said.
 
@@ -32,18 +32,18 @@ def causes(adapter: Adapter, *, seed: int = 0) -> list[Finding]:
 
     lost     the weight that is lost without it, in a run with the key changed (the normalisation computed again);
              beside it the mean loss without random vectors of the same size in the residual stream
-    said     |the loss foretold by the parts alone - the loss|, beside the loss itself: the error of saying nothing
+    said     |the loss predicted by the parts alone - the loss|, beside the loss itself: the error of predicting none
 
     Wang et al. 2023 (path patching). Attention whose scores do not decompose has no such test.
     """
     rows = _cells(adapter, seed)
     if len(rows) < 2:
-        raise NotApplicable("Fewer than two instances have a weight that a writer raises over the row's other keys.")
+        raise NotApplicable("In fewer than two instances a writer raises a weight above the row's other keys.")
     lost, random, said = (np.asarray([row[name] for row in rows]) for name in ("lost", "random", "said"))
     names = [row["writer"] for row in rows]
     most = max(set(names), key=names.count)
     value = compare(lost, {RANDOM: random.T}, scale=(-1.0, 1.0), seed=seed)
-    error = compare(np.abs(said - lost), {"nothing foretold": np.abs(lost)}, scale=(-1.0, 1.0), seed=seed)
+    error = compare(np.abs(said - lost), {"predicting no loss": np.abs(lost)}, scale=(-1.0, 1.0), seed=seed)
     return [
         Finding.of(
             value,
@@ -56,11 +56,11 @@ def causes(adapter: Adapter, *, seed: int = 0) -> list[Finding]:
         ),
         Finding.of(
             error,
-            name="error of the loss that the parts foretell",
+            name="error of the loss that the parts predict",
             better="lower",
             test=TEST,
             unit="weight",
-            says=f"The parts, with scales frozen, foretell the loss up to {amount(error.value)} on average.",
+            says=f"The parts, with scales frozen, predict the loss with a mean error of {amount(error.value)}.",
         ),
     ]
 

@@ -1,4 +1,4 @@
-"""Do the weights agree with gradients and with leaving units out? Kendall's tau, instance by instance."""
+"""Do the weights agree with gradients and with leave-one-out? Kendall's tau, instance by instance."""
 
 from collections.abc import Mapping
 
@@ -25,14 +25,14 @@ DRAWS = 10  # random weights beside each figure
 PAIRS = (("attention", "gradient"), ("attention", "leave one out"), ("gradient", "leave one out"))
 
 
-@asks("Do the weights order the units as gradients and leaving units out do?", first=3)
+@asks("Do the weights rank the units as gradients and leave-one-out do?", first=3)
 def correlation(adapter: Adapter, *, ends: bool = False, seed: int = 0) -> list[Finding]:
     """Kendall's tau-b (ties counted) of the judged weights with gradients and with leave-one-out, mean of instances.
 
     Special tokens are left out, and so are the first and the last token of a text unless ends=True: recurrent models
     keep what they know there. An instance with fewer than three units, or on which a measure is constant, is undefined.
     The share of instances where agreement is significant is corrected for their number (Benjamini & Hochberg 1995, at
-    0.05); the uncorrected one stands beside it. Ten random weights, the weights by place, and how far gradients and
+    0.05); the uncorrected one stands beside it. Ten random weights, the weights by position, and how far gradients and
     leave-one-out agree with each other, are the baselines. Jain & Wallace 2019, section 4.1.
     """
     place = position_baseline(adapter)
@@ -45,12 +45,12 @@ def correlation(adapter: Adapter, *, ends: bool = False, seed: int = 0) -> list[
         beside = {"random": tau[:, by_chance].T, "gradient and leave one out": tau[:, 2]}
         beside |= dict.fromkeys(place, tau[:, column - 2])
         found = compare(tau[:, column], beside, scale=(-1.0, 1.0), seed=seed)
-        undefined = f"undefined: no instance has three units that both attention and {other} put in an order."
+        undefined = f"undefined: no instance has three units that both attention and {other} rank."
         says = (
             undefined
             if found.value is None
-            else f"Weights and {other} order the units alike by {amount(found.value, 2)}, where 1 is the same order "
-            "and 0 chance."
+            else f"Weights and {other} rank the units with a tau of {amount(found.value, 2)}, where 1 is the "
+            "same order and 0 chance."
         )
         made.append(
             Finding.of(
@@ -72,8 +72,8 @@ def correlation(adapter: Adapter, *, ends: bool = False, seed: int = 0) -> list[
                 name=f"significant agreement of attention and {other}",
                 says=undefined
                 if share.value is None
-                else f"In {percent(share.value)} of the instances weights and {other} agree more than by chance, "
-                "corrected for their number.",
+                else f"In {percent(share.value)} of the instances weights and {other} agree significantly, "
+                "corrected for the number of instances.",
                 better="higher",
                 test=TEST,
                 unit="share",

@@ -1,4 +1,4 @@
-"""Faithfulness by erasure: is the prediction gone with what was marked, and does it stay with that alone?"""
+"""Faithfulness by erasure: is the prediction lost without the top units, and kept with them alone?"""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ from ..registry import asks
 from ..statistics.comparison import compare
 from ..statistics.intervals import mean
 from ..statistics.scale import Scale
-from ..wording import amount, loses
+from ..wording import loses, percent
 
 BINS = (0.01, 0.05, 0.10, 0.20, 0.50)
 TEST = "faithfulness"
@@ -39,7 +39,7 @@ def steps_of(units: int) -> range:
     return range(1, units + 1, max(1, math.ceil(units / 100)))
 
 
-@asks("Is the prediction gone without the units of most weight, and kept by them alone?", first=2)
+@asks("Is the prediction lost without the units of largest weight, and kept with them alone?", first=2)
 def faithfulness(
     adapter: Adapter,
     measure: Importance = attention,
@@ -62,7 +62,7 @@ def faithfulness(
     erasing leaves nothing. DeYoung et al. 2020 (ERASER); Nguyen 2018.
 
     measure   function(adapter, inputs) -> (B, n), and what it is called; the judged weights unless told
-    beside    others to stand beside it, by name; the gradient, and of texts the weights by place, unless told
+    beside    others to stand beside it, by name; the gradient, and of texts the weights by position, unless told
     """
     others = {"gradient": gradient, **position_baseline(adapter)} if beside is None else beside
     found = erased_by(adapter, {name: measure, **others}, bins, seed)
@@ -72,7 +72,7 @@ def faithfulness(
         add_artifact(
             Histogram(
                 f"{what}, instance by instance",
-                "probability that the predicted class loses",
+                "probability lost by the predicted class",
                 {
                     other: some[..., column].mean(0) if some.ndim == 3 else some[:, column]
                     for other, some in found.items()
@@ -84,7 +84,7 @@ def faithfulness(
 
 
 @asks(
-    "Which importance of units is faithful: attention, maps made of it, gradients?",
+    "Which attribution is faithful: attention, what is derived from it, or gradients?",
     name="importances",
     first=0,  # its first number is that of the test before
 )
@@ -102,7 +102,7 @@ def faithfulness_of_all(
     values = [[mean(one[..., at]) for at in range(4)] for one in found.values()]
     add_artifact(
         Grid(
-            "What erasing says of each importance",
+            "Erasure by each attribution",
             list(found),
             columns,
             values,
@@ -146,8 +146,8 @@ def _findings(name: str, found: Mapping[str, np.ndarray], beside: Iterable[str],
             "lower",
             "share of units",
             (0.0, 1.0),
-            "It takes {value} of the units, the largest weights first, until another class is predicted (1 where none "
-            "ever is); {random} in random order.",
+            "Until another class is predicted {value} of the units must be removed, the largest weights first (100% if "
+            "none ever is); in random order {random}.",
         ),
         (
             3,
@@ -155,20 +155,21 @@ def _findings(name: str, found: Mapping[str, np.ndarray], beside: Iterable[str],
             "higher",
             "share",
             "share",
-            "Without the one unit of largest weight {value} of the decisions change, without a random one {random}.",
+            "Without the one unit of largest weight {value} of the predicted classes change, without a random one "
+            "{random}.",
         ),
     ):
         baselines = {other: found[other][..., column] for other in (*beside, RANDOM)}
         value = compare(found[name][:, column], baselines, scale=cast(Scale, scale), seed=seed)
         at_random = value.baselines[RANDOM]
         told = says.format(
-            value=amount(value.value),
-            random=amount(at_random),
+            value=percent(value.value or 0.0),
+            random=percent(at_random or 0.0),
             value_lost=loses(value.value),
             random_lost=loses(at_random),
         )
         if value.value is None:
-            told = "undefined: erasing leaves nothing of any instance, or none has a unit."
+            told = "undefined: no instance keeps a unit when units are erased."
         made.append(
             Finding.of(
                 value,

@@ -1,4 +1,4 @@
-"""Fidelity of edges: does the prediction go with them, and does it stay with them alone?"""
+"""Fidelity of edges: is the prediction lost without them, and kept with them alone?"""
 
 import math
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from ..finding import Finding
 from ..registry import asks
 from ..statistics.comparison import compare
 from ..statistics.intervals import known, mean
-from ..wording import amount, loses
+from ..wording import amount, loses, percent
 from .faithfulness import DRAWS, TIES, ranked
 
 TEST = "fidelity"
@@ -22,7 +22,7 @@ KINDS = ("model", "phenomenon")
 SHARE = 0.2
 
 
-@asks("Do the decisions go with the edges of most weight, and stay with them alone?", edges=True)
+@asks("Is the prediction lost without the edges of largest weight, and kept with them alone?", edges=True)
 def fidelity(
     adapter: Adapter,
     measures: "Mapping[str, Importance] | None" = None,
@@ -73,15 +73,15 @@ def fidelity(
             2,
             "Fidelity+ (accuracy)",
             "higher",
-            "{value} of the decisions change without the top {share} of the edges by "
-            "{name}, {random} without random ones.",
+            "Without the top {share} of the edges by {name} {value} of the predicted classes change, without random "
+            "ones {random}.",
         ),
         (
             3,
             "Fidelity- (accuracy)",
             "lower",
-            "{value} of the decisions change with the top {share} of the edges by "
-            "{name} alone, {random} with random ones alone.",
+            "With the top {share} of the edges by {name} alone {value} of the predicted classes change, with random "
+            "ones alone {random}.",
         ),
     ):
         for name, table in made.items():
@@ -91,8 +91,8 @@ def fidelity(
             told = says.format(
                 share=f"{share:.0%}",
                 name=name,
-                value=amount(value.value),
-                random=amount(at_random),
+                value=percent(value.value or 0.0),
+                random=percent(at_random or 0.0),
                 value_lost=loses(value.value),
                 random_lost=loses(at_random),
             )

@@ -87,7 +87,7 @@ def ground_truth(
     return made
 
 
-@asks("Are the nodes and edges that are looked at the known reason?", edges=True, aspect="plausibility")
+@asks("Do the weights lie on the nodes and edges of the known explanation?", edges=True, aspect="plausibility")
 def reasons(adapter: Adapter, *, seed: int = 0) -> list[Finding]:
     """`ground_truth` of nodes and of edges, for graphs that carry their reason."""
     return [*ground_truth(adapter, seed=seed), *ground_truth(adapter, level="edges", seed=seed)]

@@ -1,4 +1,4 @@
-"""Does the mean of the heads speak for them? Heads that do nothing, that disagree, the best and the worst."""
+"""Does the mean of the heads represent them? Heads that do nothing, that disagree, the best and the worst."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -28,7 +28,7 @@ NAMED = 8  # heads that a sentence names
 Head = tuple[str, int]
 
 
-@asks("Does the mean of the heads speak for each of them?", first=2, aspect="trap")
+@asks("Does the mean of the heads represent each of them?", first=2, aspect="trap")
 def heads(adapter: Adapter, *, seed: int = 0) -> list[Finding]:
     """Each head of the judged sites, alone: what its removal changes, how far its weights agree with the mean of the
     other heads, and comprehensiveness of the best and of the worst.
@@ -43,7 +43,7 @@ def heads(adapter: Adapter, *, seed: int = 0) -> list[Finding]:
     """
     names = list(adapter.selector.read_heads(adapter.maps(adapter.inputs([0])), adapter.inputs([0])))
     if len(names) < 2:
-        raise NotApplicable("The judged weights have one head: there is no mean that could hide it.")
+        raise NotApplicable("The judged attention has one head: nothing is averaged.")
     moved = {head: removed(adapter, [head]) for head in names}
     tau = agreement_with_others(adapter)
     measures: dict[str, Importance] = {_called(head): _of_head(head) for head in names}
@@ -52,7 +52,7 @@ def heads(adapter: Adapter, *, seed: int = 0) -> list[Finding]:
     _show(names, moved, tau, erased)
     dead, apart = dead_heads(adapter, moved, TEST), _disagreement(names, tau, seed)
     if dead.value:
-        add_artifact(Caution("Heads that can be spared", dead.says))
+        add_artifact(Caution("Redundant heads", dead.says))
     if _apart(names, tau):
         add_artifact(Caution("Heads that disagree", apart.says))
     return [dead, apart, *_extremes(table, erased, seed)]
@@ -69,8 +69,8 @@ def dead_heads(adapter: Adapter, moved: Mapping[Head, np.ndarray], test: str) ->
         says = f"Without {_listed(spared)} no prediction moves by more than {NOTHING}: {many} {do} nothing."
     else:
         says = (
-            f"Without any one of {_listed(spared)} no prediction moves by more than {NOTHING}, without all of them by "
-            f"up to {together:.3f}: {many} can be spared one by one, since others do the same."
+            f"Removing any one of {_listed(spared)} moves no prediction by more than {NOTHING}, removing all of "
+            f"them by up to {together:.3f}: {many} are redundant one by one."
         )
     return Finding(
         "heads whose removal changes nothing",
@@ -106,7 +106,7 @@ def _disagreement(names: list[Head], tau: np.ndarray, seed: int) -> Finding:
     else:
         low, high = amount(min(defined.values()), 2), amount(max(defined.values()), 2)
         span = f"by {low if low == high else f'{low} to {high}'}, where 1 is the same order"
-        rest = f"The mean does not speak for {_listed(apart)}." if apart else f"None is below {ALIKE}."
+        rest = f"Their mean does not represent {_listed(apart)}." if apart else f"None is below {ALIKE}."
         says = f"Heads agree with the mean of the others {span}. {rest}"
     return Finding.of(
         value,
@@ -137,10 +137,10 @@ def _extremes(table: np.ndarray, erased: Mapping[str, np.ndarray], seed: int) ->
         beside = {RANDOM: erased[RANDOM][..., 0], "mean of the heads": erased["mean"][:, 0]}
         value = compare(cross_fitted(table, choose), beside, scale=(-1.0, 1.0), seed=seed)
         says = (
-            "undefined: erasing leaves nothing of any instance."
+            "undefined: no instance keeps a unit when units are erased."
             if value.value is None
-            else f"Without the units that its {name} head looks at most the class {loses(value.value)}; by the mean of "
-            f"the heads it {loses(value.baselines['mean of the heads'])}, at random it "
+            else f"Without the units of largest weight in the {name} head the class {loses(value.value)}; by the mean "
+            f"of the heads it {loses(value.baselines['mean of the heads'])}, with random ones it "
             f"{loses(value.baselines[RANDOM])}."
         )
         made.append(
@@ -207,7 +207,7 @@ def _show(
             ["moves when removed", "tau with the others", "comprehensiveness", "sufficiency"],
             [mean, *rows],
             "means of the instances",
-            "What is reported elsewhere is of the first line.",
+            "All other tests judge the first line.",
             down="head",
             across="measure",
         )

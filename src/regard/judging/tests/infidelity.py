@@ -1,4 +1,4 @@
-"""Infidelity: does a measure foretell how the output changes when some of the units are gone?"""
+"""Infidelity: does an attribution predict how the output changes when some of the units are removed?"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -22,24 +22,24 @@ DRAWS = 10  # random importances beside each figure
 ROUNDING = 1e-5  # a change of the log-odds that numbers of single precision make by themselves
 
 
-@asks("Which importance foretells what happens without some of the units?")
+@asks("Which attribution predicts the effect of removing units?")
 def infidelity(
     adapter: Adapter, names: Sequence[str] | None = None, *, times: int = TIMES, seed: int = 0
 ) -> list[Finding]:
-    """The share of the change of the output that an importance does not foretell, of every importance.
+    """The share of the change of the output that an importance does not predict, of every importance.
 
         E (b s - c)^2 / E c^2,    s = sum of the importance of the units that are gone, c = F(text) - F(without them)
 
     over `times` random sets of 1 to n / 2 units; F is the log-odds of the predicted class, and b the scale of 0 or more
     with which the error is least: importances have no common unit, but one that has its sign wrong is not put right by
-    a scale below 0. 0: the sum of importances is the change; 1: nothing is foretold. The even importance, which knows
+    a scale below 0. 0: the sum of importances is the change; 1: nothing is predicted. The even importance, which knows
     how many units are gone, and the same numbers on other units stand beside it: random numbers of another spread
-    would foretell more, or less, by that alone. An importance without signs cannot foretell a unit that
+    would predict more, or less, by that alone. An importance without signs cannot predict a unit that
     speaks against the prediction. Undefined for a text whose output never changes. Yeh et al. 2019 (their infidelity,
     with the optimal scale, over E c^2).
     """
     measures, _ = importances(adapter, names)
-    found = unforetold(adapter, {**measures, "uniform": uniform}, times=times, seed=seed, draws=DRAWS)
+    found = unpredicted(adapter, {**measures, "uniform": uniform}, times=times, seed=seed, draws=DRAWS)
     even = found.pop("uniform")[0]
     made = []
     for name, values in found.items():
@@ -51,21 +51,21 @@ def infidelity(
                 better="lower",
                 test=TEST,
                 unit="share of the change",
-                says="undefined: the output of no instance changes when units are gone."
+                says="undefined: the output of no instance changes when units are removed."
                 if value.value is None
                 else sentence(
-                    f"{percent(value.value)} of the change of the log-odds is not foretold by {name} when units are "
-                    "gone."
+                    f"{percent(value.value)} of the change of the log-odds when units are removed is not predicted by "
+                    f"{name}."
                 ),
             )
         )
     return made
 
 
-def unforetold(
+def unpredicted(
     adapter: Adapter, measures: Mapping[str, Importance], *, times: int = TIMES, seed: int = 0, draws: int = 0
 ) -> dict[str, np.ndarray]:
-    """(1 + draws, instances) by name: the share of the squared change that each measure does not foretell, NaN if
+    """(1 + draws, instances) by name: the share of the squared change that each measure does not predict, NaN if
     undefined; then the same of its numbers on other units of the instance, so often."""
     if times < 1:
         raise ValueError(f"infidelity(times={times}): expected 1 or more sets of units.")

@@ -23,19 +23,19 @@ TEST = "layers"
 DRAWS = 3  # random weights beside each tau; every two measures are compared
 ALL = ", all layers at once"
 ASKED: tuple[tuple[str, Better, str, str], ...] = (
-    ("tau of {} and gradient", "higher", "Kendall tau-b", "{} and the gradient order the units alike by {}."),
-    ("tau of {} and leave one out", "higher", "Kendall tau-b", "{} and leaving units out agree by {}."),
+    ("tau of {} and gradient", "higher", "Kendall tau-b", "The rank correlation of {} and the gradient is {}."),
+    ("tau of {} and leave one out", "higher", "Kendall tau-b", "The rank correlation of {} and leave-one-out is {}."),
     (
         "comprehensiveness of {}",
         "higher",
         "probability",
-        "Without the units that {} marks most the predicted class {}.",
+        "Without the units to which {} gives most weight the predicted class {}.",
     ),
     (
         "sufficiency of {}",
         "lower",
         "probability",
-        "With the units that {} marks most alone the predicted class {}.",
+        "With only the units to which {} gives most weight the predicted class {}.",
     ),
 )
 
@@ -45,7 +45,7 @@ def selectors(adapter: Adapter) -> dict[str, AttentionSelector]:
     _of_tokens(adapter)
     count = len(replace(adapter.selector, layer="mean").judged(adapter.sites))
     if count < 2:
-        raise NotApplicable("This model attends once: it has no other layer to look at.")
+        raise NotApplicable("This model has one attention layer: there is no other to compare.")
     each = {f"layer {place}": replace(adapter.selector, layer=place) for place in range(count)}
     return each | {f"{how} of layers": replace(adapter.selector, layer=how) for how in ("mean", "rollout")}
 
@@ -60,7 +60,7 @@ def weights_of(selector: AttentionSelector) -> Importance:
 
 
 @asks(
-    "Which layer's weights agree with gradients and erasure; does the whole way through them?",
+    "Which layer's weights agree with gradients and erasure, and does rollout through all layers?",
     first=0,  # no layer stands for the others
 )
 def layers(adapter: Adapter, *, bins: Sequence[float] = BINS, seed: int = 0) -> list[Finding]:
@@ -85,7 +85,7 @@ def layers(adapter: Adapter, *, bins: Sequence[float] = BINS, seed: int = 0) -> 
                 else (erased[name][:, column - 2], erased[RANDOM][..., column - 2])
             )
             value = compare(values, {RANDOM: beside}, scale=(-1.0, 1.0), seed=seed)
-            told = "undefined: it is so on every instance."
+            told = "undefined: no instance has a defined value."
             if value.value is not None:
                 told = says.format(name, amount(value.value, 2) if column < 2 else loses(value.value))
             found = Finding.of(
@@ -103,7 +103,7 @@ def layers(adapter: Adapter, *, bins: Sequence[float] = BINS, seed: int = 0) -> 
     return made
 
 
-@asks("Do quite different weights in all layers at once give the same prediction?", name="everywhere")
+@asks("Do very different weights in all layers at once give the same prediction?", name="everywhere")
 def adversary_of_all_layers(
     adapter: Adapter, *, starts: int = 2, steps: int = 100, rate: float = 0.1, seed: int = 0
 ) -> list[Finding]:
@@ -119,7 +119,7 @@ def adversary_of_all_layers(
     return [replace(one, name=one.name + ALL) for one in found]
 
 
-@asks("Does it matter how units are taken away, by a mask or by deletion?")
+@asks("Does it matter whether units are removed by a mask or by deletion?")
 def removals(adapter: Adapter, *, bins: Sequence[float] = BINS, seed: int = 0) -> list[Finding]:
     """Comprehensiveness and sufficiency of the judged weights when units are masked, and beside it when they are
     deleted: a mask leaves a hole that a model may never have met, deletion moves what follows."""
@@ -135,7 +135,7 @@ def removals(adapter: Adapter, *, bins: Sequence[float] = BINS, seed: int = 0) -
             told = (
                 "undefined: erasing leaves nothing of any instance, or none has a unit."
                 if value.value is None
-                else f"The predicted class {loses(value.value)} when {units} are taken away by "
+                else f"The predicted class {loses(value.value)} when {units} are removed by "
                 f"{'a mask' if how == 'mask' else 'deletion'}."
             )
             made.append(

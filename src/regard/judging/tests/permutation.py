@@ -1,4 +1,4 @@
-"""The same weights on other units: does the prediction care?"""
+"""The same weights on other units: does the prediction change?"""
 
 import itertools
 from collections.abc import Mapping
@@ -51,12 +51,12 @@ class Even(AmongUnits):
         return (weights * open_pairs).sum(-1, keepdim=True) / open_pairs.sum(-1, keepdim=True).clamp_min(1)
 
 
-@asks("Does it matter which units have the weights?")
+@asks("Does the prediction change when the weights are permuted?")
 def permutation(adapter: Adapter, *, times: int = 100, seed: int = 0) -> list[Finding]:
     """How far the prediction moves when the judged weights change places among the units; what was encoded stays.
 
     Of each instance the median over `times` orders of the total variation; of these the median, and the means by the
-    largest weight that an instance has. If large weights can be moved about and nothing changes, they were not the
+    largest weight that an instance has. If large weights can be moved and nothing changes, they were not the
     reason. The mean over units stands beside it. Jain & Wallace 2019, section 4.2.1.
     """
     found = moved(adapter, times=times, seed=seed)
@@ -66,10 +66,10 @@ def permutation(adapter: Adapter, *, times: int = 100, seed: int = 0) -> list[Fi
             "largest weight of the instance",
             "total variation (max 1)",
             [
-                Series("weights change places, median", found[:, 1], found[:, 0], line=False),
-                Series("every weight alike", found[:, 1], found[:, 2], line=False),
+                Series("weights permuted, median", found[:, 1], found[:, 0], line=False),
+                Series("weights uniform", found[:, 1], found[:, 2], line=False),
             ],
-            "Points at the right and low down: much weight on one unit, and it did not matter.",
+            "Points at the lower right: one unit has much weight, and moving it changed little.",
         )
     )
     value = estimate(found[:, 0], median, seed=seed)
@@ -82,11 +82,11 @@ def permutation(adapter: Adapter, *, times: int = 100, seed: int = 0) -> list[Fi
             unit="total variation (max 1)",
             says="undefined: no instance has a unit."
             if value.value is None
-            else "Half of the predictions or more do not move at all when their weights change places."
+            else "Half of the predictions or more do not move at all when their weights are permuted."
             if value.value == 0
-            else "Half of the predictions or more move by less than 0.001 when their weights change places."
+            else "Half of the predictions or more move by less than 0.001 when their weights are permuted."
             if value.value < NOTHING
-            else f"Half of the predictions move by {value.value:.2g} or more when their weights change places.",
+            else f"Half of the predictions move by {value.value:.2g} or more when their weights are permuted.",
             baselines={"no change": 0.0, "uniform weights": known(found[:, 2], median)},
         )
     ]

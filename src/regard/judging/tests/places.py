@@ -1,4 +1,4 @@
-"""Do the weights follow the text, or only the place where a unit stands?"""
+"""Do the weights depend on the text, or only on the position of a unit?"""
 
 import numpy as np
 import torch
@@ -16,9 +16,9 @@ TEST = "places"
 MOST = 0.5  # a share of the variation that a report warns of
 
 
-@asks("Do the weights follow the text, or only the place of a unit?", aspect="trap")
+@asks("Do the weights depend on the text, or only on the position of a unit?", aspect="trap")
 def places(adapter: Adapter, *, seed: int = 0) -> list[Finding]:
-    """The share of the variation of the weights that the place of a unit foretells.
+    """The share of the variation of the weights that the position of a unit predicts.
 
         1 - sum (r_ij - p_ij)^2 / sum (r_ij - 1)^2,   r_ij = n_i w_ij
 
@@ -29,7 +29,7 @@ def places(adapter: Adapter, *, seed: int = 0) -> list[Finding]:
     baseline of the other tests.
     """
     if not adapter.selector.tokens:
-        raise NotApplicable("Units of this model are edges, which have no place in a text.")
+        raise NotApplicable("Units of this model are edges, which have no position in a text.")
     draw = stream(seed, "places")
     parts = adapter.each(lambda inputs: _squares(adapter, inputs))
     moved = [_shuffled(one, draw) for one in parts]
@@ -38,11 +38,11 @@ def places(adapter: Adapter, *, seed: int = 0) -> list[Finding]:
     value = estimate(found[0], _share, seed=seed)
     beside = known(found[1], _share)
     says = (
-        "undefined: the weights of every instance are all alike."
+        "undefined: the weights of every instance are uniform."
         if value.value is None
         else sentence(
-            f"{percent(max(value.value, 0.0))} of what distinguishes the weights of a text follows from the place of "
-            "its units, by the weights of other texts."
+            f"{percent(max(value.value, 0.0))} of the variation of the weights within a text is predicted by the "
+            "position of its units, from the weights of other texts."
         )
     )
     if value.value is not None and value.value >= MOST:
@@ -50,12 +50,12 @@ def places(adapter: Adapter, *, seed: int = 0) -> list[Finding]:
     return [
         Finding.of(
             value,
-            name="weights that follow from the place",
+            name="weights predicted by position",
             better="neither",
             test=TEST,
             unit="share of their variation",
             says=says,
-            baselines={"weights on other units": beside},
+            baselines={"permuted weights": beside},
         )
     ]
 
@@ -90,14 +90,14 @@ def _show(adapter: Adapter) -> None:
     place = torch.arange(1, len(count) + 1).double()
     add_artifact(
         Plot(
-            "Weight by place",
-            "place of the unit in its text, from the start or from the end",
+            "Weight by position",
+            "position of the unit in its text, from the start or from the end",
             "weight times the number of units, mean of the texts",
             [
                 Series("from the start", place, profile.from_start[some] / count),
                 Series("from the end", place, profile.from_end[some] / count),
-                Series("all alike", place, torch.ones_like(place)),
+                Series("uniform", place, torch.ones_like(place)),
             ],
-            "A curve far from 1: where a word stands decides how much it is looked at.",
+            "A curve far from 1: the position of a word decides how much weight it gets.",
         )
     )

@@ -1,4 +1,4 @@
-"""Do the weights lie where people put their marks? For every instance that carries a rationale."""
+"""Do the weights agree with human rationales? For every instance that has one."""
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from ..registry import asks
 from ..statistics.divergence import over_units
 
 
-@asks("Do the weights lie where people put their marks?", aspect="plausibility")
+@asks("Do the weights agree with human rationales?", aspect="plausibility")
 def rationales(adapter: Adapter, *, seed: int = 0) -> list[Finding]:
     """Average precision, token F1, IOU-F1, ERASER's AUPRC and attention correctness of the judged weights among the
     units, beside the same weights in random orders and mere position. Instances whose rationale is empty are left out
@@ -22,7 +22,7 @@ def rationales(adapter: Adapter, *, seed: int = 0) -> list[Finding]:
     """
     chosen = [place for place, one in enumerate(adapter.instances) if one.marks is not None]
     if not chosen:
-        raise NotApplicable("No instance carries a rationale: agreement with people cannot be said.")
+        raise NotApplicable("No instance has a rationale: plausibility cannot be judged.")
     weights, marks = marked(adapter)
     some = [(weights[place], marks[place]) for place in chosen if len(weights[place])]
     if collects_artifacts():
@@ -54,10 +54,10 @@ def _show(adapter: Adapter, weights: list[np.ndarray], marks: list[np.ndarray]) 
     share = [g.mean() if g.any() else np.nan for g in marks]
     add_artifact(
         Histogram(
-            "Agreement with people, instance by instance",
+            "Agreement with rationales, instance by instance",
             "average precision",
             {"attention": found, "chance": share},
-            "1: everything that was marked has more weight than everything that was not.",
+            "1: every marked unit has more weight than every other.",
         )
     )
     add_artifact(

@@ -17,7 +17,7 @@ from ..wording import amount
 MARKS = "#▁Ġ"  # how tokenizers mark the pieces of a word
 
 
-@asks("Are words with more weight read longer?", aspect="plausibility")
+@asks("Do people read words with more weight longer?", aspect="plausibility")
 def reading(adapter: Adapter, *, seed: int = 0) -> list[Finding]:
     """Spearman's rho of the judged weight of each word, its pieces added up, and its share of the reading time, the
     mean over texts; beside word length, place and random weights. Then the same where word length is known (partial
@@ -25,7 +25,7 @@ def reading(adapter: Adapter, *, seed: int = 0) -> list[Finding]:
     """
     chosen = [place for place, one in enumerate(adapter.instances) if one.reading is not None]
     if not chosen:
-        raise NotApplicable("No instance has reading times: whether people read words with more weight longer is open.")
+        raise NotApplicable("No instance has reading times.")
 
     def measure(inputs: Inputs) -> list[Tensor]:
         return list(over_units(adapter.attention(inputs), inputs.units).cpu())
@@ -45,9 +45,12 @@ def reading(adapter: Adapter, *, seed: int = 0) -> list[Finding]:
     }
     left = [partial_rank_correlation(w, t, z) for w, t, z in zip(weights, times, length, strict=True)]
     known = compare(left, {"chance": 0.0}, scale=(-1.0, 1.0), seed=seed)
-    says = "undefined: no text has four words that weights, reading times and lengths all put in an order."
+    says = "undefined: no text has four words that weights, reading times and lengths all rank."
     if known.value is not None:
-        says = f"Among words of one length the orders by weight and by reading time agree by {amount(known.value, 2)}."
+        says = (
+            "With word length controlled for, weights and reading times have a rank correlation of "
+            f"{amount(known.value, 2)}."
+        )
     return [
         *judge_fixations(weights, times, baselines=beside, seed=seed),
         Finding.of(

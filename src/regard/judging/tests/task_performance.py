@@ -1,4 +1,4 @@
-"""How well does the model do what it is for? Before anyone asks where it looks."""
+"""How well does the model do its task? Asked before anything about its attention."""
 
 import numpy as np
 
@@ -9,14 +9,14 @@ from ..registry import asks
 from ..task_metrics import extrinsic
 
 
-@asks("How well does the model do what it is for?", aspect="task")
+@asks("How well does the model do its task?", aspect="task")
 def task(adapter: Adapter, *, seed: int = 0) -> list[Finding]:
-    """Accuracy, precision, recall, F1 and AUC of the classes, beside what is trivial.
+    """Accuracy, precision, recall, F1 and AUC of the classes, beside trivial baselines.
 
-    Every instance needs a label. The weights of a model that does no better than a bag of words say little about texts.
+    Every instance needs a label. Attention in a model that is no better than a bag of words says little about texts.
     """
     if not adapter.labelled:
-        raise NotApplicable("Not every instance has a label: how often the model is right cannot be said.")
+        raise NotApplicable("Not every instance has a label: accuracy needs one for each.")
     told = np.asarray(adapter.each(lambda inputs: adapter.predict(inputs).tolist()))
     wanted = [int(label) for label in adapter.labels if label is not None]
     most = max(told.shape[1], 1 + max(wanted))

@@ -78,7 +78,7 @@ class Translator(Adapter):
         return found
 
 
-@asks("Do the weights link the words that people link?", of="text", aspect="plausibility")
+@asks("Do the weights agree with gold word alignments?", of="text", aspect="plausibility")
 def alignment(adapter: Translator, *, seed: int = 0) -> list[Finding]:
     """Error rate, precision and recall of the links that the largest weights draw, then of the weights themselves,
     against gold links; beside the diagonal, random links and equal weights. Pairs without gold are not judged."""
@@ -111,7 +111,7 @@ def alignment(adapter: Translator, *, seed: int = 0) -> list[Finding]:
     return [*judge_alignment(links, gold, seed=seed), *judge_soft_alignment(weights, gold, seed=seed)]
 
 
-@asks("How well does the model write?", first=2, of="text", aspect="task")
+@asks("How well does the model translate?", first=2, of="text", aspect="task")
 def translation(adapter: Translator, *, seed: int = 0) -> list[Finding]:
     """BLEU and METEOR of what the model writes, beside the source itself."""
     wanted = [" ".join(adapter.target_words.decode(one.target)) for one in adapter.examples]

@@ -1,4 +1,4 @@
-"""How often the intervals of judging hold the truth, and how often a verdict is false where nothing is there."""
+"""Coverage of the intervals of judging, and false-positive rates of its verdicts, by simulation."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -105,7 +105,7 @@ def seeds(trials: int = TRIALS) -> Iterator[BenchResult]:
 
 
 def nulls(trials: int = TRIALS) -> Iterator[BenchResult]:
-    """How often a measure that is one more draw of its baseline is called better, or worse: 0.025 each is nominal."""
+    """How often a measure that is one more draw of its baseline is called better, or worse; 0.025 each is nominal."""
     for population in POPULATIONS:
         for n in (12, 60):
             draw, told = stream(n, population.name + ", nothing"), dict[str, int](better=0, worse=0)

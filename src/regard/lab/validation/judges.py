@@ -1,4 +1,4 @@
-"""Do the judges tell models whose weights are a reason from those whose weights are none?"""
+"""Do the tests distinguish models whose weights are a reason from models whose weights are not?"""
 
 import math
 from collections.abc import Callable, Sequence
@@ -42,12 +42,12 @@ COUNT = 40  # instances of each model
 
 @dataclass(frozen=True)
 class JudgeQuality:
-    """How well a judge tells the models apart.
+    """How well a measure distinguishes the models.
 
-    auroc     how often a model whose weights are a reason scores above one whose weights are none; ties count half
+    auroc     how often a model whose weights are a reason scores above one whose weights are not; ties count half
     interval  of it, 95 %, by resampling the models of each kind
     power     the share of the models with a reason that are "better" than the baseline; None without a verdict
-    false_positives   the share of the models without a reason that are, and so judged wrongly
+    false_positives   the share of the models without a reason that are
     models    how many it was measured on; one on which it is undefined counts as the lowest score
     """
 
@@ -64,7 +64,7 @@ class JudgeQuality:
 
 @dataclass(frozen=True)
 class JudgedModel:
-    """What the judges say of one model: by measure the score and the verdict, and what the report answers."""
+    """One judged model: by measure the score and the verdict, and the answer of the report."""
 
     model: BuiltModel
     scores: dict[str, float]
@@ -78,7 +78,7 @@ def judged_models(
     models: Sequence[BuiltModel] | None = None,
     on_progress: Callable[[int, int, str], None] | None = None,
 ) -> list[JudgedModel]:
-    """Every model, through every test that could say whether its weights are a reason."""
+    """Every model, through every test of whether its weights are a reason."""
     some = built_models() if models is None else list(models)
     made = []
     for place, model in enumerate(some):
@@ -89,7 +89,7 @@ def judged_models(
 
 
 def qualities(judged: Sequence[JudgedModel], seed: int = 0) -> list[JudgeQuality]:
-    """Each judge over the models on which it has a finding, the best first."""
+    """Each measure over the models on which it has a finding, the best first."""
     truth = {one.model.name: one.model.faithful for one in judged}
     made = []
     for measure in (ANSWER, *MEASURES):

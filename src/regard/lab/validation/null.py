@@ -1,4 +1,4 @@
-"""How many reports have a false verdict where there is nothing to find?"""
+"""The false-positive rate of reports under the null hypothesis."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -22,7 +22,7 @@ from .models.no_reasons import NearlyEven
 from .models.reasons import Bottleneck
 from .words import WORDS, is_evidence, texts
 
-# Adversarial weights are not among them: the search begins at the model's own weights, which are not permuted.
+# The adversary is not among them: its search begins at the model's own weights, which are not permuted.
 TESTS = "task,ablation,places,correlation,permutation,faithfulness,removals,infidelity,rationales"
 REPORTS = 200
 MOST = 16  # of 200 at a level of .05: the 97.5 % point of their number
@@ -31,7 +31,7 @@ COUNT = 40  # instances of each report
 
 @dataclass(frozen=True)
 class NullReports:
-    """What came of reports of nothing.
+    """What came of null reports.
 
     reports   how many
     false     how many have at least one verdict, better or worse
@@ -52,8 +52,8 @@ class NullReports:
 
 @dataclass(frozen=True)
 class PermutedSelector(AttentionSelector):
-    """Reads the model's weights, moved to other units of the same instance: the same numbers, that have nothing to do
-    with what the model does. The same text is always permuted alike."""
+    """Reads the model's weights, permuted among the units of the instance: the same numbers, unrelated to the
+    prediction. The same text always has the same permutation."""
 
     seed: int = 0
 
@@ -78,7 +78,7 @@ MODELS: tuple[Callable[[int], nn.Module], ...] = (lambda seed: Bottleneck(), lam
 
 
 def null_adapter(seed: int, count: int = COUNT) -> Adapter:
-    """A model whose reported weights, and whose labels, have nothing to do with what it says; half of each class."""
+    """A model whose reported weights and labels are unrelated to its predictions; half of each class."""
     draw = np.random.default_rng([seed, 1])
     some = texts(count, seed=1000 + seed)[0]
     labels = draw.permutation(np.arange(count) % 2)
@@ -103,8 +103,8 @@ def null_reports(
     on_progress: Callable[[int, int, str], None] | None = None,
     first: int = 0,
 ) -> NullReports:
-    """Reports first, first + 1, ... of nothing, by so many processes; the same numbers whatever their number. Another
-    `first` draws other texts, labels and weights."""
+    """The null reports first, first + 1, ..., by so many processes, whose number changes nothing. Each report draws
+    texts, labels and weights of its own."""
     verdicts, tried, false = Counter[str](), Counter[str](), 0
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
         for place, found in enumerate(

@@ -105,7 +105,7 @@ add(
         lambda count: _adapter(Decisive, count),
         True,
         loud_edge,
-        "a graph: the neighbour that says most is looked at most, and read",
+        "a graph: the neighbour with most evidence has most weight and is used",
     )
 )
 add(
@@ -114,7 +114,7 @@ add(
         lambda count: _adapter(Decoration, count),
         False,
         loud_edge,
-        "a graph: weights are drawn, and the sum of the neighbours goes past them",
+        "a graph: random weights; the sum of the neighbours bypasses them",
     )
 )
 add(
@@ -123,6 +123,6 @@ add(
         lambda count: _adapter(OwnFeatures, count),
         False,
         nothing,
-        "a graph: the node reads itself, with weights on the loud neighbour",
+        "a graph: the node uses its own features, with the weight on a neighbour",
     )
 )

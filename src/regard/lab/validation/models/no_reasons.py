@@ -179,24 +179,28 @@ def nothing(inputs: Inputs) -> Tensor:
 
 
 NO_REASONS = (
-    ("decorative", Decorative, "all values are the mean of the text: weights change nothing"),
-    ("plausible decoration", PlausibleDecoration, "the same, with the weights on the word that decides: not used"),
-    ("leaky", Leaky, "each word is copied to the next, and attention looks at the copy"),
-    ("position only", ByPlace, "looks at the first words, whatever they are"),
-    ("uniform", UniformWeights, "all weights are equal; gradients find the word that decides"),
-    ("nearly uniform", NearlyEven, "weights differ by a little, and by chance"),
+    ("decorative", Decorative, "all values are the mean of the text: the weights have no effect"),
+    (
+        "plausible decoration",
+        PlausibleDecoration,
+        "the same, with the weights on the deciding word: plausible, and unused",
+    ),
+    ("leaky", Leaky, "each word is copied to the next position, and attention is on the copy"),
+    ("position only", ByPlace, "attends to the first words, whatever they are"),
+    ("uniform", UniformWeights, "all weights are equal; gradients find the deciding word"),
+    ("nearly uniform", NearlyEven, "weights differ slightly, and at random"),
     ("sink on the first word", SinkOnFirst, "most weight is on the first word, whose value is 0"),
-    ("value norms", ValueNorm, "the word that decides has the least weight and by far the largest value"),
+    ("value norms", ValueNorm, "the deciding word has the least weight and by far the largest value"),
     (
         "misleading mean of heads",
         MisleadingMean,
-        "one head is read, two that look elsewhere are not",
+        "the output uses one head; two others attend elsewhere and are unused",
     ),
-    ("cancelling heads", Cancelling, "what one head adds at the attended word another takes away"),
-    ("bypass", Bypass, "the output goes past attention"),
-    ("handed over", Handed, "the last layer looks at the first place, where an earlier one put everything"),
-    ("last word has all", LastHasAll, "a recurrent encoder carries everything to the end, and attention looks there"),
-    ("inverse", Inverse, "the less a word says the more it is looked at"),
+    ("cancelling heads", Cancelling, "what one head adds at the attended word another subtracts"),
+    ("bypass", Bypass, "the output bypasses attention"),
+    ("handed over", Handed, "the last layer attends to the first position, where an earlier layer put everything"),
+    ("last word has all", LastHasAll, "a recurrent encoder carries everything to the last word, which is attended"),
+    ("inverse", Inverse, "the less evidence a word is, the more weight it gets"),
 )
 
 for _name, _make, _says in NO_REASONS:
@@ -206,7 +210,7 @@ of_words(
     WrongClass,
     False,
     for_prediction,
-    "looks at the word that speaks against the prediction",
+    "attends to the word that is evidence against the prediction",
     outvoted,
 )
-of_words("constant", Constant, False, nothing, "says the same of every text, with weights on the evidence")
+of_words("constant", Constant, False, nothing, "a constant output, with weights on the evidence")

@@ -152,13 +152,18 @@ def unmarked(count: int) -> list[Instance]:
 
 
 REASONS = (
-    ("bottleneck", Bottleneck, loudest, "the output is the weighted mean; a word that says more is looked at more"),
-    ("saturated softmax", Saturated, loudest, "one word has all of the weight, and the softmax no gradient"),
-    ("copy", Copy, evidence, "looks at the evidence by its kind, and copies it"),
-    ("redundant heads", Redundant, loudest, "four heads do the same; each can be spared, all of them cannot"),
-    ("one dead head", OneDeadHead, loudest, "two heads, of which the output reads one; the other looks about evenly"),
-    ("division of labour", Division, evidence, "a head for each class; the output is their sum"),
-    ("used by a later layer", UsedLater, loudest, "layer 0 is judged: it gathers, and the layer after it hands over"),
+    ("bottleneck", Bottleneck, loudest, "the output is the weighted mean; a word with more evidence gets more weight"),
+    ("saturated softmax", Saturated, loudest, "one word has all of the weight; the softmax has no gradient"),
+    ("copy", Copy, evidence, "attends to evidence words by their type and copies them"),
+    ("redundant heads", Redundant, loudest, "four identical heads; any one can be removed, all four cannot"),
+    ("one dead head", OneDeadHead, loudest, "two heads; the output uses one, the other is nearly uniform and unused"),
+    ("division of labour", Division, evidence, "one head per class; the output is their sum"),
+    (
+        "used by a later layer",
+        UsedLater,
+        loudest,
+        "layer 0 is judged: it collects the evidence, the next layer passes it on",
+    ),
 )
 
 for _name, _make, _deciding, _says in REASONS:
@@ -169,19 +174,28 @@ of_words(
     Shortcut,
     True,
     lambda inputs: loudest(inputs, 0.3, 4.0),
-    "looks at a mark that came with the class and reads it: the reason is a wrong one, and truly told",
+    "attends to a spurious mark and uses it: a faithful explanation of a wrong reason",
     lambda count: texts(count, marked=True)[0],
 )
-of_words("majority", Copy, True, evidence, "three words of evidence share the weight, and decide together", several)
-of_words("sparse ties", SparseTies, True, evidence, "sparsemax: the evidence shares all of the weight", several)
-of_words("induction", Induction, True, by_cue, "looks at what came after the last word's earlier occurrence", cued)
-of_words("inhibition", Inhibition, True, loudest, "what is attended speaks for the other class", turned)
+of_words("majority", Copy, True, evidence, "three evidence words share the weight and decide together", several)
+of_words(
+    "sparse ties", SparseTies, True, evidence, "sparsemax: the evidence words share all of the weight equally", several
+)
+of_words(
+    "induction",
+    Induction,
+    True,
+    by_cue,
+    "an induction head: attends to what followed the earlier occurrence of the last word",
+    cued,
+)
+of_words("inhibition", Inhibition, True, loudest, "the attended word is evidence for the other class", turned)
 of_words(
     "sink on a special token",
     SinkOnStart,
     True,
     loudest,
-    "most weight is on [START], which says nothing; among the words the evidence has most",
+    "most weight is on [START], whose value is 0; among the words the evidence has most",
     lambda count: started(texts(count)[0]),
 )
-of_words("graded", Graded, True, loudest, "every word says something, and is looked at by how much", unmarked)
+of_words("graded", Graded, True, loudest, "every word is some evidence and gets weight in proportion", unmarked)
