@@ -108,12 +108,11 @@ def test_sigmoid_attention_that_comes_in_a_later_step_brings_the_mode_back():
 
 
 def test_a_fused_kernel_that_comes_in_a_later_step_is_recorded():
-    model = Decoder(
-        late=lambda k, v: torch.ops.aten._scaled_dot_product_attention_math(k[:, :, -1:], k, v)[0].flatten(-2)
-    )
-    model.late = lambda k, v: (
-        torch.ops.aten._scaled_dot_product_attention_math(k[:, :, -1:], k, v)[0].transpose(1, 2).flatten(-2)
-    )
+    def late(k, v):
+        out, _ = torch.ops.aten._scaled_dot_product_attention_math(k[:, :, -1:], k, v)
+        return out.transpose(1, 2).flatten(-2)
+
+    model = Decoder(late=late)
     with record(model) as rec:
         generate(model)
     assert len(rec.maps) == 10 and not rec.missed
@@ -155,9 +154,8 @@ def test_a_step_that_leaves_inference_mode_is_watched_to_its_end():
             k.exp2  # noqa: B018 nothing but the block
         return softmax(k, v)
 
-    with record(model := Decoder(late=late)) as rec:
-        with torch.inference_mode():
-            generate(model)
+    with record(model := Decoder(late=late)) as rec, torch.inference_mode():
+        generate(model)
     assert any("softmax" in missed for missed in rec.missed)
 
 

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 import torch
 import torch.overrides
 from torch import Tensor, nn
+from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
 from regard.core.maps.attention_map import AttentionMap
@@ -133,6 +134,7 @@ class RecordingMode(TorchFunctionMode):
         self._readers: dict[Any, Reader | None] = {}
         self._noted: dict[Any, str] = {}
         self._quiet = set[Any]()  # that neither attend nor start anything
+        self._linear: Any = None  # F.linear once it was met: the most frequent function of most models
         self._note, self._note_linear = self.traces.state.origins.see, self.traces.state.origins.see_linear
         self._fused = Counter[int]()  # how often each module's kernel ran since a normalisation was seen
         self._repeats = False  # whether one of them ran STEPS times: a decoder's steps, in which nothing is written out
@@ -148,13 +150,27 @@ class RecordingMode(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
+        following = self._weights or self._totals or self._products
+        if (
+            func is self._linear
+            and not (following or kwargs or self.pause_depth)
+            and types in OF_TENSORS
+            and type(args[1]) is nn.Parameter
+        ):
+            out = func(*args)
+            if not self._repeats:
+                try:
+                    self._note_linear(func, args, out)
+                except Exception as error:
+                    self.miss("linear", described_error(error))
+            return out
         if types not in OF_TENSORS and not self.pause_depth and not all(issubclass(kind, Tensor) for kind in types):
             return self._of_wrappers(func, types, args, {} if kwargs is None else kwargs)
         try:  # most functions neither attend nor start anything: one look-up, and on
             reader = self._readers.get(func, _unresolved)
         except TypeError:  # a function without a hash is none of torch's
             reader = None
-        if not (self._weights or self._totals or self._products):
+        if not following:
             if reader is None:
                 return func(*args, **kwargs) if kwargs else func(*args)
             if reader is _observe and not self.pause_depth:
@@ -200,6 +216,7 @@ class RecordingMode(TorchFunctionMode):
             self._noted[func] = noted(func)
             if reader is None or reader is _observe:
                 self._quiet.add(func)
+                self._linear = F.linear if func is F.linear else self._linear
         assert self._call is not None
         if reader is None or reader is _follow or reader is _observe:
             return self._read_written_out(reader, func, args, kwargs)
@@ -527,7 +544,7 @@ class _FastPathsStay:
                 return asked(tensors)
             running = None if _thread.mode is None else innermost_module()
             if _thread.mode is not None:
-                _thread.mode._steps.come_back()  # who asks from Python is a higher-order operator, or one of torch's own
+                _thread.mode._steps.come_back()  # a higher-order operator asks here
             if _thread.mode is None or not isinstance(running, FAST):
                 return asked(tensors)
             if any(listener.may_edit(running) for listener in _thread.mode.listeners):
