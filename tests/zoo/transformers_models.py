@@ -200,6 +200,7 @@ def generations(model: nn.Module) -> Iterator[tuple[str, Callable[[], Any]]]:
                 min_new_tokens=3,
                 pad_token_id=0,
                 cache_implementation=cache,
+                cache_config={"backend": "fp8"} if cache == "quantized" else None,  # the others need a package
             )
 
         yield f"generate, {cache} cache", run

@@ -65,6 +65,12 @@ class Attended:
     def __iter__(self) -> Iterator[object]:
         return iter((self.out, self.map))
 
+    def __getattr__(self, name: str) -> Any:  # asked for what there is not
+        of_map = not name.startswith("_") and hasattr(AttentionMap, name)
+        call = "()" if callable(getattr(AttentionMap, name, None)) else ""
+        there = f"its map has it: write attend(...).map.{name}{call}" if of_map else "it has out, map, sample and state"
+        raise AttributeError(f"What attend returns has no attribute {name!r}; {there}.", name=name, obj=self)
+
     def __repr__(self) -> str:
         parts = [f"out={_short(self.out)}", f"map={self.map!r}"]
         parts += ["sample"] * (self.sample is not None)

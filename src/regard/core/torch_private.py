@@ -18,6 +18,8 @@ Tested with torch 2.11 and 2.13. Which function uses which, and why there is no 
     compilations_up_to       how often one function may be compiled, for functions that take others
     aoti_compile, aoti_load  packages of AOTInductor, which torch documents under a private name
     encoder_layer, ...       operators of torch's own modules that a recording reads
+    push_mode, pop_mode, ... the stack of torch function modes, from which a mode may take itself for a while
+    SPARE_KEY, ...           a dispatch key that torch leaves unused, under which operators can be seen one by one
     reparametrized           a module with other tensors while a block runs; functional_call runs its forward alone
     register_*               pytrees of our results with a serialized name; torch.export gives one to dataclasses alone
 """
@@ -47,6 +49,14 @@ reparametrized = torch.nn.utils.stateless._reparametrize_module
 native_multi_head_attention = torch._native_multi_head_attention
 script_method = torch._C.ScriptMethod
 custom_operators = torch._library.custom_ops.OPDEFS
+library_definitions = torch.library._defs
+push_mode = torch._C._push_on_torch_function_stack
+pop_mode = torch._C._pop_torch_function_stack
+modes = torch._C._len_torch_function_stack
+mode_at = torch._C._get_function_stack_at
+SPARE_KEY = "TESTING_ONLY_GenericMode"
+_spare_key = torch._C._dispatch_key_parse(SPARE_KEY)
+_spare_keys = torch._C.DispatchKeySet(_spare_key)
 
 
 def any_transformed(tensors: Iterable[Tensor]) -> bool:
@@ -90,6 +100,21 @@ def dispatches_itself(kind: type[Tensor]) -> bool:
     return kind.__torch_dispatch__ is not torch._C._disabled_torch_dispatch_impl
 
 
+def use_spare_key(on: bool) -> None:
+    """Whether this thread's operators are dispatched by the spare key first."""
+    torch._C._dispatch_tls_set_dispatch_key_included(_spare_key, on)
+
+
+def below_spare_key() -> Any:
+    """A block in which they are not."""
+    return torch._C._ExcludeDispatchKeyGuard(_spare_keys)
+
+
+def operator_names() -> list[str]:
+    """Of all that the dispatcher has: aten::softmax.int, ..."""
+    return list(torch._C._dispatch_get_all_op_names())
+
+
 def flex_operator() -> Any:
     """The operator behind flex_attention; imported on demand, because it imports the compiler."""
     from torch._higher_order_ops.flex_attention import flex_attention
@@ -125,6 +150,7 @@ def apply_function(function: type[Function], *arguments: Any) -> Any:
 __all__ = [
     "OPERATORS",
     "PLAIN",
+    "SPARE_KEY",
     "FakeTensor",
     "any_tangent",
     "any_transformed",
@@ -132,6 +158,7 @@ __all__ = [
     "aoti_load",
     "apply_function",
     "below_autograd",
+    "below_spare_key",
     "compilations_up_to",
     "custom_operators",
     "disabled_torch_function",
@@ -140,7 +167,13 @@ __all__ = [
     "flex_operator",
     "interpreter_stack",
     "is_transformed",
+    "library_definitions",
+    "mode_at",
+    "modes",
     "native_multi_head_attention",
+    "operator_names",
+    "pop_mode",
+    "push_mode",
     "register_dataclass",
     "register_namedtuple",
     "register_pytree_node",
@@ -151,5 +184,6 @@ __all__ = [
     "tree_map",
     "unobserved",
     "unwrapped",
+    "use_spare_key",
     "without_modes",
 ]

@@ -349,7 +349,7 @@ def test_a_softmax_after_many_steps_without_one_is_told_once_and_followed_from_t
         model.written = True
         model(X)
         (missed,) = rec.missed
-        assert len(rec.maps) == 9 and missed.operator == "softmax" and "steps before it" in missed.reason
+        assert len(rec.maps) == 9 and missed.operator == "aten::softmax.int" and "steps before it" in missed.reason
         for written in (True, False, False, True):
             model.written = written
             model(X)

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from tests.zoo.measure import measure
 from torch.testing import assert_close
 
 from regard import record
@@ -87,6 +88,84 @@ def test_a_compiled_model_on_a_static_cache_runs_its_eager_code_and_is_recorded(
     assert list(rec.maps) == ["model.layers.0.self_attn", "model.layers.1.self_attn"] and not rec.missed
     weights = rec.maps["model.layers.0.self_attn"].weights()
     assert weights.shape == (2, 4, 4, 8) and not weights[..., 4:].any()
+
+
+def int8_cache(config):
+    """Keys and values in 8 bits, the newest two as they are: what the packages for quantised caches do."""
+    caches = pytest.importorskip("transformers.cache_utils")
+
+    class Int8(caches.QuantizedLayer):
+        def _quantize(self, tensor, axis):
+            scale = tensor.abs().amax() / 127
+            return (tensor / scale).round().to(torch.int8), scale
+
+        def _dequantize(self, quantised):
+            return quantised[0] * quantised[1]
+
+    return caches.Cache(layers=[Int8(residual_length=3) for _ in range(config.num_hidden_layers)])
+
+
+def fp8_cache(config):
+    if not hasattr(transformers.cache_utils, "Fp8QuantizedLayer"):
+        pytest.skip("this transformers has no quantised cache in 8-bit floating point")
+    return transformers.QuantizedCache("fp8", config)
+
+
+def gemma():
+    """Sliding windows and full attention by turns: a hybrid cache."""
+    torch.manual_seed(0)
+    sizes = {"vocab_size": 64, "hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 2, "head_dim": 8}
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "sliding_window": 4, "pad_token_id": 0}
+    config = transformers.Gemma3TextConfig.from_dict(
+        sizes | heads | {"layer_types": ["sliding_attention", "full_attention"]}
+    )
+    config.eos_token_id = None
+    return transformers.Gemma3ForCausalLM(config).eval()
+
+
+def bart():
+    torch.manual_seed(0)
+    sizes = {"vocab_size": 64, "d_model": 32, "encoder_layers": 1, "decoder_layers": 1, "max_position_embeddings": 64}
+    heads = {name: 4 for name in ("encoder_attention_heads", "decoder_attention_heads")}
+    ffn = {"encoder_ffn_dim": 32, "decoder_ffn_dim": 32, "decoder_start_token_id": 1, "pad_token_id": 0}
+    config = transformers.BartConfig.from_dict(sizes | heads | ffn)
+    config.eos_token_id = config.forced_eos_token_id = None
+    return transformers.BartForConditionalGeneration(config).eval()
+
+
+CACHES = {
+    "quantised to int8": (llama, lambda model: {"past_key_values": int8_cache(model.config)}),
+    "quantised to fp8": (llama, lambda model: {"past_key_values": fp8_cache(model.config)}),
+    "sliding and full": (gemma, lambda model: {}),
+    "sliding and full, static": (gemma, lambda model: {"cache_implementation": "static"}),
+    "encoder and decoder": (bart, lambda model: {}),
+}
+
+
+@pytest.mark.parametrize("cache", CACHES)
+def test_every_step_on_a_cache_is_exact_beside_an_audit_of_an_unrecorded_run(cache):
+    """Twelve steps, so that most run without the function mode; a quantised cache changes keys of earlier steps."""
+    make, options = CACHES[cache]
+    model = make()
+
+    def run():
+        more = {"max_new_tokens": 12, "min_new_tokens": 12, "do_sample": False}
+        return model.generate(**PADDED, **more, **options(model))
+
+    found = measure(model, run, freeze=False)
+    assert found.equal and found.exact == found.maps >= 24 and not found.entries
+    assert not found.silent and not found.wrong, found
+
+
+def test_a_quantised_cache_that_needs_a_package_says_so_and_the_record_goes_on():
+    model = llama()
+    if transformers.utils.is_optimum_quanto_available():
+        pytest.skip("optimum-quanto is installed: its cache is recorded like any other")
+    with record(model) as rec:
+        with pytest.raises(ImportError, match="quanto"):
+            generated(model, cache_implementation="quantized", cache_config={"backend": "quanto"})
+        generated(model)
+    assert len(rec.maps) == 2 * STEPS and not rec.missed
 
 
 @pytest.mark.parametrize("implementation", ["sdpa", "eager"])

@@ -19,17 +19,19 @@ from typing import Any, Protocol
 import torch
 import torch.overrides
 from torch import Tensor, nn
+from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
 from regard.core.maps.attention_map import AttentionMap
-from regard.core.torch_private import OPERATORS, disabled_torch_function, tracing
+from regard.core.torch_private import OPERATORS, disabled_torch_function, interpreter_stack, tracing
 
 from ..missed import Missed, described_error
 from .calls import Call, ScoredCall
+from .decoding_steps import DecodingSteps, attends
 from .eager_stance import eager_stance
 from .hidden.custom_operators import custom_operator, visible
 from .mask_structure import recent_copies
-from .module_stack import as_if_in, innermost_module
+from .module_stack import as_if_in, innermost_module, modules_running
 from .refcounted_context import RefcountedContext
 from .tracing.tracer import Tracer, noted, observed, starts
 from .unreadable import TRACED, unreadable
@@ -39,6 +41,7 @@ STEPS = 2  # of a decoder (one query, more keys) without a softmax, after which 
 Reader = Callable[["RecordingMode", Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 readers: dict[Any, Reader] = {}  # by function
 named_readers: dict[str, Reader] = {}  # by the qualified name of an operator: aten::_scaled_dot_product_...
+operators_alone = set[Any]()  # functions that have a reader and are one operator, which can be watched as well
 
 
 switches: list[Callable[[], AbstractContextManager[Any]]] = []  # on while a thread listens: readers outside torch
@@ -131,10 +134,13 @@ class RecordingMode(TorchFunctionMode):
         self._readers: dict[Any, Reader | None] = {}
         self._noted: dict[Any, str] = {}
         self._quiet = set[Any]()  # that neither attend nor start anything
+        self._linear: Any = None  # F.linear once it was met: the most frequent function of most models
         self._note, self._note_linear = self.traces.state.origins.see, self.traces.state.origins.see_linear
         self._fused = Counter[int]()  # how often each module's kernel ran since a normalisation was seen
         self._repeats = False  # whether one of them ran STEPS times: a decoder's steps, in which nothing is written out
         self._surprised = False  # whether a normalisation came after such steps
+        self._others_attended = False  # whether a function attended that is not one operator
+        self._steps = DecodingSteps(self, self._see_operator, self._may_leave, self.miss)
         live, late = self.traces.state.live.table, self.traces.state.late  # empty while nothing is followed
         self._weights, self._totals, self._products = (x.entries for x in (live, late.totals, late.products))
         self._call: ModelCall | None = None  # the innermost that is being read
@@ -144,13 +150,27 @@ class RecordingMode(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
+        following = self._weights or self._totals or self._products
+        if (
+            func is self._linear
+            and not (following or kwargs or self.pause_depth)
+            and types in OF_TENSORS
+            and type(args[1]) is nn.Parameter
+        ):
+            out = func(*args)
+            if not self._repeats:
+                try:
+                    self._note_linear(func, args, out)
+                except Exception as error:
+                    self.miss("linear", described_error(error))
+            return out
         if types not in OF_TENSORS and not self.pause_depth and not all(issubclass(kind, Tensor) for kind in types):
             return self._of_wrappers(func, types, args, {} if kwargs is None else kwargs)
         try:  # most functions neither attend nor start anything: one look-up, and on
             reader = self._readers.get(func, _unresolved)
         except TypeError:  # a function without a hash is none of torch's
             reader = None
-        if not (self._weights or self._totals or self._products):
+        if not following:
             if reader is None:
                 return func(*args, **kwargs) if kwargs else func(*args)
             if reader is _observe and not self.pause_depth:
@@ -196,6 +216,7 @@ class RecordingMode(TorchFunctionMode):
             self._noted[func] = noted(func)
             if reader is None or reader is _observe:
                 self._quiet.add(func)
+                self._linear = F.linear if func is F.linear else self._linear
         assert self._call is not None
         if reader is None or reader is _follow or reader is _observe:
             return self._read_written_out(reader, func, args, kwargs)
@@ -206,6 +227,8 @@ class RecordingMode(TorchFunctionMode):
             self.miss(function_name(func), reason)
             return self.run()
         self._call.readable = reason is None
+        if not isinstance(func, OPERATORS) and func not in operators_alone:
+            self._others_attended = True
         return reader(self, func, args, kwargs)
 
     def _read_written_out(self, reader: Reader | None, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -250,8 +273,27 @@ class RecordingMode(TorchFunctionMode):
         self._repeats = repeats
         if not repeats:
             self.__dict__.pop("__torch_function__", None)
+            self._steps.stop()
         elif not (self._weights or self._totals or self._products):
             self.__dict__["__torch_function__"] = MethodType(_in_steps(self._quiet), self)
+            outermost = next(reversed([*modules_running()]), None)
+            if self._may_leave() and outermost is not None and not isinstance(outermost, FAST):
+                self._steps.watch(outermost)
+
+    def _may_leave(self) -> bool:
+        """Whether a step is known well enough to be left to the operators that are watched below the functions: nothing
+        is followed, nobody edits, and whatever attended is an operator."""
+        if not self._repeats or self.pause_depth > 1 or self._may_change:
+            return False
+        following = self._weights or self._totals or self._products
+        return not following and not self._others_attended and interpreter_stack() is None
+
+    def _see_operator(self, operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """An operator that is watched while this mode is away."""
+        if self.pause_depth:
+            return operator(*args, **kwargs)
+        call = ModelCall(partial(operator, *args, **kwargs))
+        return self._guarded(operator, partial(self._read, operator, args, kwargs), call)
 
     def guarded(self, operator: str, read: Callable[[], Any], run: Callable[[], Any]) -> Any:
         """read(); where that fails, an entry in `missed` and what the model's own run() gives, which is run once."""
@@ -403,9 +445,7 @@ def _reader_of(func: Any) -> Reader | None:
         return exact
     if custom_operator(func) is not None:
         return _written_in_python
-    last = name.rpartition("::")[2]
-    attends = any(word in last for word in ("attention", "attn", "mha_fwd", "fmha")) and "backward" not in last
-    if attends and not name.startswith("regard::"):
+    if attends(name):
         return _unread
     return _written_out(func)
 
@@ -454,6 +494,7 @@ def listen(listener: Listener) -> None:
             mode._stack.close()  # what was entered must not outlive a start that failed
             raise
         _thread.mode = mode
+    mode._steps.come_back()
     mode.listeners.append(listener)
     mode._refresh_flags()
 
@@ -462,6 +503,7 @@ def stop(listener: Listener) -> None:
     mode = _thread.mode
     if mode is None or listener not in mode.listeners:
         return
+    mode._steps.come_back()
     try:
         mode.settle(listener)
     except Exception as error:
@@ -470,7 +512,7 @@ def stop(listener: Listener) -> None:
     mode._refresh_flags()
     if not mode.listeners:
         _thread.mode = None
-        mode.__dict__.pop("__torch_function__", None)
+        mode._repeat(False)
         recent_copies.clear()
         mode._stack.close()
 
@@ -501,6 +543,8 @@ class _FastPathsStay:
             if torch.compiler.is_compiling():  # torch.export(strict=True) reads this code
                 return asked(tensors)
             running = None if _thread.mode is None else innermost_module()
+            if _thread.mode is not None:
+                _thread.mode._steps.come_back()  # a higher-order operator asks here
             if _thread.mode is None or not isinstance(running, FAST):
                 return asked(tensors)
             if any(listener.may_edit(running) for listener in _thread.mode.listeners):

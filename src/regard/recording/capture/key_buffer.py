@@ -28,7 +28,7 @@ class KeyBuffer:
             or old is None
             or self.view is None
             or old.dtype != keys.dtype
-            or not torch.equal(self.view, keys[:, :, :count])
+            or not torch.equal(self.view, keys.narrow(2, 0, count))
         ):
             self.buffer, self.count = copy(keys), m
             self.view = self.buffer.data
@@ -39,6 +39,6 @@ class KeyBuffer:
             self.buffer = old = grown
         # .data has a version of its own: the maps of the steps before see no change, and there is none in their rows
         bare = old.data
-        bare[:, :, count:m] = keys[:, :, count:]
-        self.count, self.view = m, bare[:, :, :m]
+        bare.narrow(2, count, m - count).copy_(keys.narrow(2, count, m - count))
+        self.count, self.view = m, bare.narrow(2, 0, m)
         return self.view

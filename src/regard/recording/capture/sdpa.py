@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from regard.core.autocast import as_autocast
 
 from .calls import read_call
-from .function_mode import RecordingMode, function_name, named_readers, readers
+from .function_mode import RecordingMode, function_name, named_readers, operators_alone, readers
 
 
 def read(mode: RecordingMode, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -54,6 +54,7 @@ def read_kernel(mode: RecordingMode, func: Callable[..., Any], args: tuple[Any, 
 
 readers[F.scaled_dot_product_attention] = read
 named_readers["aten::scaled_dot_product_attention"] = read
+operators_alone.add(F.scaled_dot_product_attention)
 for _kernel in (
     "flash_attention",
     "flash_attention_for_cpu",

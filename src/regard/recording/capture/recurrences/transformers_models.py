@@ -11,7 +11,7 @@ These are no operators of torch: while a record listens, the modules that are lo
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial, wraps
+from functools import lru_cache, partial, wraps
 from typing import Any
 
 import torch
@@ -155,10 +155,17 @@ def _lightning(original: Callable[..., Any]) -> Callable[..., Any]:
     return forward
 
 
+@lru_cache(maxsize=1)
+def _modeling_files(count: int, last: str) -> list[str]:
+    """The loaded modules of transformers that have models; looked for anew once another module is loaded."""
+    return [name for name in sys.modules if name.startswith("transformers.models.") and ".modeling_" in name]
+
+
 def _replaced() -> Iterator[tuple[Any, str, Any]]:
     """Where, under what name and what stands in the modules of transformers that are loaded."""
-    for module_name, module in list(sys.modules.items()):
-        if not module_name.startswith("transformers.models.") or ".modeling_" not in module_name:
+    for module_name in _modeling_files(len(sys.modules), next(reversed(sys.modules))):
+        module = sys.modules.get(module_name)
+        if module is None:
             continue
         for name in READERS:
             found = vars(module).get(name)

@@ -52,6 +52,18 @@ class Note(Past):
         self.origin: Origin | None = None
 
 
+class Resolved(Note):
+    """An output whose origin is known as it is made; how is not kept."""
+
+    __slots__ = ()
+
+    def __init__(self, found: Any, shape: torch.Size, dtype: torch.dtype, origin: Origin):
+        self.found, self.shape, self.dtype, self.origin, self.depth = found, shape, dtype, origin, 1
+
+
+OF_LAYERS = [Origin(frozenset({axes - 1})) for axes in range(1, 9)]  # outputs x @ W^T by their number of axes
+
+
 class LazyOrigins(Origins):
     """By tensor, held weakly."""
 
@@ -111,7 +123,16 @@ class LazyOrigins(Origins):
         x = args[0]
         note, depth = self._notes.get(id(x)), 0
         before: Past | None = note
-        if note is None or note.found() is not x:
+        shape = out.shape
+        axes = len(shape)
+        plain = OF_LAYERS[axes - 1] if 0 < axes < 9 else None
+        unknown = note is None or note.found() is not x
+        if plain is not None and (unknown or (note is not None and note.origin is plain)):
+            self._notes[id(out)] = Resolved(ref(out), shape, out.dtype, plain)
+            if len(self._notes) > MOST:
+                self._forget()
+            return
+        if note is None or unknown:
             before = Past(ref(x), x.shape, x.dtype)
         else:
             depth = note.depth
