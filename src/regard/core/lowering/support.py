@@ -61,7 +61,7 @@ class Support:
             return [f"It scores by {listed(self.cores)}; this is {score.core}."]
         why = []
         modifiers = [modifier.kernel_form() for modifier in score.modifiers]
-        if any(modifier is None or modifier.family not in self.modifiers for modifier in modifiers):
+        if any(each is None or not {each.family, each.within} & set(self.modifiers) for each in modifiers):
             names = ", ".join(type(modifier).__name__ for modifier in score.modifiers)
             runs = f"Its modifiers are {listed(self.modifiers)}" if self.modifiers else "It has no modifiers"
             why.append(f"{runs}; this score has {names}.")
