@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..core.alignments import RowState
-from ..core.lowering.kernel_forms import DOT, PAIR_BIAS, SOFT_CAP, CoreForm
+from ..core.lowering.kernel_forms import CLAMP, DOT, PAIR_BIAS, SOFT_CAP, CoreForm
 from ..core.lowering.score_kernels import DotCore, OpaqueCore
 from ..core.lowering.serialization import transform
 from ..core.lowering.support import EVERY_DENSE, KEY_BIAS, NO_TRANSFORMS, ROW_BIAS, SINK, Support
@@ -48,7 +48,7 @@ class Flex(Backend):
         ("softmax",),
         EVERY_DENSE,
         (CoreForm(DOT).family,),
-        (SOFT_CAP, PAIR_BIAS, "any other function of a score and its place, your own too"),
+        (SOFT_CAP, CLAMP, PAIR_BIAS, "any other function of a score and its place, your own too"),
         (KEY_BIAS, ROW_BIAS, SINK),
     )
 

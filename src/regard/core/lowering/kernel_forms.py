@@ -21,8 +21,8 @@ NO_BOUND = 1 << 30  # of left and right
 
 CORES = ("dot products", "tanh", "leaky ReLU", "|x|", "-x^2/2")  # by code, as families say them
 SOFT_CAP, CLAMP, PAIR_BIAS = "soft cap", "clamp", "a number for each pair"  # families of modifiers
-# Families of modifiers that are a number for each pair, and which one.
 ALIBI, DISTANCE_BIAS, GIVEN_BIAS = "ALiBi", "a number for each distance", "a given number for each pair"
+WITHIN = {ALIBI: PAIR_BIAS, DISTANCE_BIAS: PAIR_BIAS, GIVEN_BIAS: PAIR_BIAS}  # the family that holds all of another
 # Families of structures.
 ALL_PAIRS, CAUSAL, WINDOW, PADDING = "all pairs", "causal", "windows", "padding"
 KEY_MASK, PAIR_MASK, SEGMENTS = "key masks", "pair masks", "segments"
@@ -76,7 +76,6 @@ class ModifierForm(NamedTuple):
 
     family: str
     bound: float = 0.0
-    within: str = ""  # a family that holds this one
     align: str | None = None  # where queries stand among keys: shift = m - n for "end", else 0
     reach: int = 0
     share: int = 1

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from ..arguments import whole
 from ..errors import values_are_checked
-from ..lowering.kernel_forms import GIVEN_BIAS, PAIR_BIAS, ModifierForm
+from ..lowering.kernel_forms import GIVEN_BIAS, ModifierForm
 from ..lowering.score_kernels import Grads
 from ..lowering.tiles import Tile
 from .modifier import Modifier, gathered_sum, spread
@@ -35,7 +35,7 @@ class PairBias(Modifier):
         self.bias = bias.reshape((1,) * (4 - bias.ndim) + tuple(bias.shape))
 
     def kernel_form(self) -> ModifierForm:
-        return ModifierForm(GIVEN_BIAS, within=PAIR_BIAS)
+        return ModifierForm(GIVEN_BIAS)
 
     def kernel_tensor(self) -> Tensor:
         return self.bias
@@ -71,7 +71,7 @@ class SharedPairBias(PairBias):
         self.share = whole(share, "SharedPairBias", "share")
 
     def kernel_form(self) -> ModifierForm:
-        return ModifierForm(GIVEN_BIAS, within=PAIR_BIAS, share=self.share)
+        return ModifierForm(GIVEN_BIAS, share=self.share)
 
     def _places(self, tile: Tile) -> tuple[Tensor, ...]:
         return super()._places(replace(tile, batch=tile.batch // self.share))

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from ..arguments import flag, shown, sizes, whole
 from ..errors import check_heads
-from ..lowering.kernel_forms import ALIBI, DISTANCE_BIAS, PAIR_BIAS, ModifierForm
+from ..lowering.kernel_forms import ALIBI, DISTANCE_BIAS, ModifierForm
 from ..lowering.score_kernels import Grads
 from ..lowering.tiles import Tile
 from ..structures import check_align, shift_of
@@ -50,7 +50,7 @@ class ALiBi(Modifier):
         check_heads(self, self.slopes.shape[0], heads)
 
     def kernel_form(self) -> ModifierForm:
-        return ModifierForm(ALIBI, within=PAIR_BIAS, align=self.align)
+        return ModifierForm(ALIBI, align=self.align)
 
     def kernel_tensor(self) -> Tensor:
         return self.slopes
@@ -91,7 +91,7 @@ class RelativeBias(Modifier):
         check_heads(self, self.table.shape[0], heads)
 
     def kernel_form(self) -> ModifierForm:
-        return ModifierForm(DISTANCE_BIAS, within=PAIR_BIAS, align=self.align, reach=self.reach)
+        return ModifierForm(DISTANCE_BIAS, align=self.align, reach=self.reach)
 
     def kernel_tensor(self) -> Tensor:
         return self.table

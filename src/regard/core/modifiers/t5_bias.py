@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from ..arguments import flag, whole
 from ..errors import check_heads
-from ..lowering.kernel_forms import DISTANCE_BIAS, PAIR_BIAS, ModifierForm
+from ..lowering.kernel_forms import DISTANCE_BIAS, ModifierForm
 from ..lowering.score_kernels import Grads
 from ..lowering.tiles import Tile
 from ..structures import check_align, shift_of
@@ -50,7 +50,7 @@ class T5Bias(Modifier):
 
     def kernel_form(self) -> ModifierForm:
         """Distances of `reach` or more share a bucket: a table of the others is all of it."""
-        return ModifierForm(DISTANCE_BIAS, within=PAIR_BIAS, align=self.align, reach=self.reach)
+        return ModifierForm(DISTANCE_BIAS, align=self.align, reach=self.reach)
 
     def kernel_tensor(self) -> Tensor:
         """(H or 1, 2 reach + 1) fp32: what each distance reads."""

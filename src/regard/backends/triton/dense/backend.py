@@ -129,10 +129,10 @@ class TritonDense(OnCuda):
             return keep_best(plan, score, v, spans, parts)
         bell, ranges = plan.factor, spans.ranges
         text, bounds, modifying = encoded(score.modifiers)
-        held = (*modifying, *[None] * (MAX_HELD - len(modifying)))
+        held: list[Tensor | None] = [*modifying, *[None] * (MAX_HELD - len(modifying))]
         bounds += [1.0] * (MAX_HELD - len(bounds))
-        tensors = (core.a, core.b, v, readout, score.key_bias, score.row_bias, None if bell is None else bell.centre)
-        tensors += (score.sink, *held)
+        centre = None if bell is None else bell.centre
+        tensors = (core.a, core.b, v, readout, score.key_bias, score.row_bias, centre, score.sink, *held)
         trains = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors)
         out, tau, _, _ = dense_op(
             spans.of_rows(core.a),
