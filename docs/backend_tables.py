@@ -44,7 +44,7 @@ def table(title: str, kind: str) -> list[str]:
     families = dict.fromkeys(family for support in COLUMNS.values() for family in listed_by(support, kind))
     lines = [f"| {title} | {HEAD}", "|---" * (len(COLUMNS) + 1) + "|"]
     for family in families:
-        cells = ["yes" if family in listed_by(support, kind) else "" for support in COLUMNS.values()]
+        cells = ["yes" if lists(support, kind, family) else "" for support in COLUMNS.values()]
         lines.append(f"| {family.replace('|', chr(92) + '|')} | {' | '.join(cells)} |")
     return lines
 
@@ -52,3 +52,8 @@ def table(title: str, kind: str) -> list[str]:
 def listed_by(support: Support, kind: str) -> tuple[str, ...]:
     families: tuple[str, ...] = getattr(support, kind)
     return families
+
+
+def lists(support: Support, kind: str, family: str) -> bool:
+    """Whether a backend runs a family: it, or of modifiers one that holds it, is listed."""
+    return support.modifies(family) if kind == "modifiers" else family in listed_by(support, kind)

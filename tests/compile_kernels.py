@@ -110,8 +110,24 @@ def stand_in(arch, shared):
 
 def calls(n):
     """name: a call over n places, forward and backward, or a reading of a map."""
-    from regard import Causal, Edges, Entmax, Padding, Segments, TopK, Window, attend, scores
+    from regard import (
+        ALiBi,
+        Causal,
+        Edges,
+        Entmax,
+        Padding,
+        PairBias,
+        RelativeBias,
+        Segments,
+        Sink,
+        SoftCap,
+        TopK,
+        Window,
+        attend,
+        scores,
+    )
     from regard.core.alignments import Hard, LocalPredictive, Sigmoid
+    from regard.core.modifiers import Clamp
 
     bf16, fp32 = torch.bfloat16, torch.float32
 
@@ -198,6 +214,21 @@ def calls(n):
         found[f"edges with features {name}"] = layer("scaled_dot", dtype=dtype, key=key, value=value)
     for align, d, d_v in (("softmax", 64, 16), ("sparsemax", 16, 64), ("sigmoid", 128, 32)):
         found[f"dot {align} {d}{BESIDE}{d_v} fp32"] = step("scaled_dot", align, None, d, d_v, fp32)
+    dot, pairs = scores.ScaledDot, torch.randn(4, n, n)
+    modified = {
+        "soft cap": lambda d: dot() | SoftCap(30.0),
+        "alibi": lambda d: dot() | ALiBi(4),
+        "relative bias": lambda d: dot() | RelativeBias(4, 128),
+        "pair bias": lambda d: dot() | PairBias(pairs.clone().requires_grad_()),
+        "sink": lambda d: dot() | Sink(4),
+        "many modifiers": lambda d: dot() | Clamp(9.0) | ALiBi(4, learned=True) | SoftCap(30.0) | Sink(4),
+    }
+    for dtype, name in ((bf16, "bf16"), (fp32, "fp32")):
+        for title, score in modified.items():
+            found[f"{title} softmax 64 {name}"] = step(score, over=Causal(), dtype=dtype)
+        for align in ("softmax", "sigmoid", "sparsemax", "entmax15"):
+            for d in (64, 128, 256) if align == "softmax" else (64, 128):
+                found[f"modified {align} {d} {name}"] = step(modified["many modifiers"], align, late, d, d, dtype)
     for d in (64, 128):  # as of many keys
         found[f"sigmoid of small weights {d} bf16"] = step("scaled_dot", Sigmoid(bias=-9.0), Causal(), d, d)
     return found

@@ -33,7 +33,7 @@ class Compiled:
     function = packed_metadata = None
 
     def __init__(self, made, arguments):
-        self.made, self.names = made, [each.name for each in made.params if each.is_constexpr]
+        self.made, self.names = made, [each.name for each in made.params if each.is_constexpr or each.has_default]
         self.like = [(x.dtype, x.numel()) if isinstance(x, torch.Tensor) else None for x in arguments]
 
     def __getitem__(self, grid):

@@ -176,6 +176,7 @@ CASES = {
         None,
         {"triton-features"},
     ),
+    "that modifier of dot products": (ScaledDot() | Bounded(), "sigmoid", None, {"triton-dense"}),
     "a modifier that adds": (QueryFree(features=True) | Nearness(), "softmax", None, {"separable"}),
     "a structure": (ScaledDot(), "softmax", Glimpse(1), {"triton-dense"}),
     "that structure by feature": (Additive(features=True), "softmax", Glimpse(1), {"triton-features"}),

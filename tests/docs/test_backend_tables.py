@@ -53,7 +53,10 @@ def test_the_page_has_the_tables():
     assert "<!-- what backends run -->" in page
     lines = tables.tables().splitlines()
     assert "| `TopK`, top-k |  |  |  | yes | yes |  |  | yes | yes |" in lines
-    assert "| segments |  |  |  |  | yes |  |  |  |" in lines and "| soft cap |  |  |  |  |  | yes | yes |  |" in lines
+    assert (
+        "| segments |  |  |  |  | yes |  |  |  |" in lines and "| soft cap |  |  |  |  | yes | yes | yes |  |" in lines
+    )
+    assert "| ALiBi |  |  | yes |  | yes |  | yes |  |" in lines  # a number for each pair, to those who know no more
 
 
 def test_a_subclass_has_no_form_unless_it_says_one():

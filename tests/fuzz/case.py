@@ -17,7 +17,7 @@ from zlib import crc32
 import torch
 from tests.catalogue import ALIGNMENTS, STRUCTURES, Room
 from tests.fuzz.interpreted import on_any_device
-from tests.fuzz.parts import LAYOUTS, MODIFIERS, SCORES, Sizes
+from tests.fuzz.parts import FUSED, LAYOUTS, MODIFIERS, SCORES, Sizes
 from tests.oracle import Case, Inputs
 from torch import Tensor
 
@@ -62,8 +62,8 @@ class Configuration:
         d_v = d_q if family.own_width or chance.random() < 0.2 else chance.choice(widths)
         if family.wide and d_v > 17:
             d_v = d_k = d_q = 7 if family.own_width else chance.choice((1, 3, 5))
-        count = chance.choice((0, 0, 0, 0, 1, 1, 1, 2, 3)) if kind == "cpu" else chance.choice((0, 0, 0, 0, 0, 1))
-        modifiers = tuple(chance.sample(list(MODIFIERS), count))
+        count = chance.choice((0, 0, 0, 0, 1, 1, 1, 2, 3)) if kind == "cpu" else chance.choice((0, 0, 0, 1, 1, 2))
+        modifiers = tuple(chance.sample(FUSED if kind == "triton" else list(MODIFIERS), count))
         precisions = list(DTYPES) if kind == "cpu" else ["fp32", "bf16", "fp16"]
         return Configuration(
             score,

@@ -137,6 +137,10 @@ MODIFIERS: dict[str, Callable[[Sizes, Leaf], Modifier]] = {
     "sink": lambda s, leaf: Sink(leaf(s.heads)),
 }
 
+# Those that kernels have functions for, and one of a user.
+OTHERS = ("fire", "kerple", "forgetting", "activation", "leaky activation")
+FUSED = [name for name in MODIFIERS if name not in OTHERS]
+
 
 def _node_major(x: Tensor) -> Tensor:
     """(B, n, H, d) in memory."""

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..core.alignments import RowState
-from ..core.lowering.kernel_forms import DOT, PAIR_BIAS, SOFT_CAP, CoreForm
+from ..core.lowering.kernel_forms import CLAMP, DOT, PAIR_BIAS, SOFT_CAP, CoreForm
 from ..core.lowering.score_kernels import DotCore, OpaqueCore
 from ..core.lowering.serialization import transform
 from ..core.lowering.support import EVERY_DENSE, KEY_BIAS, NO_TRANSFORMS, ROW_BIAS, SINK, Support
@@ -48,7 +48,7 @@ class Flex(Backend):
         ("softmax",),
         EVERY_DENSE,
         (CoreForm(DOT).family,),
-        (SOFT_CAP, PAIR_BIAS, "any other function of a score and its place, your own too"),
+        (SOFT_CAP, CLAMP, PAIR_BIAS, "any other function of a score and its place, your own too"),
         (KEY_BIAS, ROW_BIAS, SINK),
     )
 
@@ -206,10 +206,10 @@ def _attended(plan: Plan, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tens
         q, k = (F.pad(x, (0, _wide_enough(x.shape[-1]) - x.shape[-1])) for x in (q, k))
         v = F.pad(v, (0, _wide_enough(d_v) - d_v))
     modifiers = tuple(transform(modifier, _in_fp32) for modifier in score.modifiers)
-    biases = [None if x is None else _in_fp32(x).unflatten(0, (plan.batch, plan.heads)) for x in _biases(plan)]
+    biases = [None if x is None else _in_fp32(x).unflatten(0, (plan.batch, -1)) for x in _biases(plan)]
     mod = None
     if modifiers or any(x is not None for x in biases):
-        mod = _score_mod(modifiers, biases[0], biases[1], plan.n, plan.m)
+        mod = _score_mod(modifiers, biases[0], biases[1], plan.heads, plan.n, plan.m)
     over = None if type(plan.over) is Full else _block_mask(plan)
     _say(plan, modifiers)
     grouped = k.shape[1] != q.shape[1]
@@ -230,13 +230,14 @@ def _wide_enough(width: int) -> int:
 
 
 def _score_mod(
-    modifiers: tuple[Modifier, ...], key_bias: Tensor | None, row_bias: Tensor | None, n: int, m: int
+    modifiers: tuple[Modifier, ...], key_bias: Tensor | None, row_bias: Tensor | None, heads: int, n: int, m: int
 ) -> Callable[..., Tensor]:
-    """What torch calls score_mod: biases of keys and rows, then each modifier."""
+    """What torch calls score_mod: biases of keys, which heads of queries may share, and of rows, then each modifier."""
+    group = 1 if key_bias is None else heads // key_bias.shape[1]
 
     def mod(score: Tensor, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         if key_bias is not None:
-            score = score + key_bias[b, h, j]
+            score = score + key_bias[b, h // group, j]
         if row_bias is not None:
             score = score + row_bias[b, h, i]
         tile = Tile(b, h, i, j, n, m)

@@ -53,7 +53,9 @@ def graph(
 def dense(
     parts: Annotated[
         str,
-        typer.Option(help="additive, gaussian, window, sigmoid, entmax, best, shared, features, pyramids; or all."),
+        typer.Option(
+            help="additive, gaussian, window, modified, sigmoid, entmax, best, shared, features, pyramids; or all."
+        ),
     ] = "all",
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:

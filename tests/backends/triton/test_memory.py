@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard import Causal, Mask, Padding, TopK, Window, attend
+from regard import ALiBi, Causal, Mask, Padding, RelativeBias, Sink, SoftCap, TopK, Window, attend
 from regard.core.plan import make_plan
 from regard.core.scores import Additive, GATv2, Gaussian, ScaledDot
 
@@ -45,13 +45,22 @@ class Watched:
         return self.memory.store(places, values, open_)
 
 
+def tensors_in(given):
+    """Those of tuples too."""
+    for x in given:
+        if isinstance(x, torch.Tensor):
+            yield x
+        elif isinstance(x, tuple):
+            yield from tensors_in(x)
+
+
 @pytest.fixture
 def watched(monkeypatch):
     memory, launched = Watched(interpreter._interpreter), interpreter.GridExecutor._init_args_hst
 
     def launch(self, given, named):
         here = launched(self, given, named)
-        tensors = [x for x in (*here[0], *here[1].values()) if isinstance(x, torch.Tensor)]
+        tensors = list(tensors_in((*here[0], *here[1].values())))
         memory.tensors = [(x.data_ptr(), x.data_ptr() + x.numel() * x.element_size()) for x in tensors]
         return here
 
@@ -90,6 +99,24 @@ CASES = {
     ),
     "tanh, softmax, padding": (lambda: Additive(16, 16, 9), "softmax", Padding(torch.tensor([70, 3])), 9, 70, 1),
     "leaky, sigmoid, keys": (lambda: GATv2(16, heads=1), "sigmoid", Mask(keep=KEPT[None, None, None]), 3, 70, 1),
+    "dot modified, softmax, causal": (
+        lambda: (
+            ScaledDot() | RelativeBias(1, 3, align="end") | SoftCap(2.0) | ALiBi(1, learned=True, align="end") | Sink(1)
+        ),
+        "softmax",
+        Causal("end"),
+        66,
+        70,
+        1,
+    ),
+    "dot modified, entmax 1.5, padding": (
+        lambda: ScaledDot() | RelativeBias(1, 80, align="end") | Sink(1),
+        "entmax15",
+        Padding(torch.tensor([70, 3])),
+        5,
+        70,
+        1,
+    ),
     "dot, top-3, causal": (ScaledDot, TopK(3), Causal("end"), 5, 70, 1),
 }
 

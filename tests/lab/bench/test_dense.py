@@ -26,6 +26,7 @@ SMALL = {
     "additive": {"sizes": ((2, 1, 9), (1, 2, 17)), "d": 8},
     "gaussian": {"short": 33, "long": 70, "heads": 2, "d": 16},
     "window": {"n": 300, "fresh": 1311, "width": 20, "heads": 1, "d": 16},
+    "modified": {"lengths": (40,), "widths": (16,), "heads": 2, "pairs": 33},
     "sigmoid": {"n": 40, "heads": 2, "widths": (16, 8)},
     "entmax": {"n": 64, "odd": 37, "width": 9, "heads": 2, "d": 32, "segment": 4, "peer": splash},
     "best": {"n": 40, "heads": 2, "d": 16, "k": 5},

@@ -3,7 +3,7 @@
     w_ij = g_ij f(s_ij - tau_i)                 an alignment: f, and which keys of a row it runs over
     s_ij = scale a_i . b_j                      a core: a dot product, or a sum over act(a_iw + b_jw) or act(a_iw b_jw)
     act(x) = linear x + bend |x|                a piecewise linear activation with its kink at 0; or tanh, or -x^2/2
-    s' = bound tanh(s / bound)                  a modifier; or s' = s + bias of the pair
+    s' = bound tanh(s / bound)                  a modifier; or a clamp, or s' = s + bias of the pair
     i - left <= j <= i + right, j < length      a structure: bounds, lengths, a mask of keys, segments, a moving window
 
 Each form has a family, the name by which backends declare support (`support.Support`). Parts without a form run on
@@ -20,7 +20,9 @@ DOT, TANH, KINKED, ABSOLUTE, HALF_SQUARE = range(5)  # slope at 0: KINKED that o
 NO_BOUND = 1 << 30  # of left and right
 
 CORES = ("dot products", "tanh", "leaky ReLU", "|x|", "-x^2/2")  # by code, as in families
-SOFT_CAP, PAIR_BIAS = "soft cap", "a number for each pair"  # families of modifiers
+SOFT_CAP, CLAMP, PAIR_BIAS = "soft cap", "clamp", "a number for each pair"  # families of modifiers
+ALIBI, DISTANCE_BIAS, GIVEN_BIAS = "ALiBi", "a number for each distance", "a given number for each pair"
+WITHIN = {ALIBI: PAIR_BIAS, DISTANCE_BIAS: PAIR_BIAS, GIVEN_BIAS: PAIR_BIAS}  # the family that holds all of another
 # Families of structures.
 ALL_PAIRS, CAUSAL, WINDOW, PADDING = "all pairs", "causal", "windows", "padding"
 KEY_MASK, PAIR_MASK, SEGMENTS = "key masks", "pair masks", "segments"
@@ -62,10 +64,21 @@ class CoreForm(NamedTuple):
 
 
 class ModifierForm(NamedTuple):
-    """Kernel form of a pointwise modifier: SOFT_CAP, s' = bound tanh(s / bound), or PAIR_BIAS."""
+    """Kernel form of a pointwise modifier. Its tensor is `Modifier.kernel_tensor`.
+
+    SOFT_CAP       s' = bound tanh(s / bound)
+    CLAMP          s' = min(max(s, -bound), bound)
+    ALIBI          s' = s - slope_h |i + shift - j|                    slopes (H or 1,)
+    DISTANCE_BIAS  s' = s + table_h[clip(j - i - shift, -reach, reach) + reach]   table (H or 1, 2 reach + 1)
+    GIVEN_BIAS     s' = s + bias[b // share, h, i, j]                  bias of four axes, each whole or 1
+    PAIR_BIAS      s' = s + a number, of which kernels know nothing more
+    """
 
     family: str
     bound: float = 0.0
+    align: str | None = None  # where queries stand among keys: shift = m - n for "end", else 0
+    reach: int = 0
+    share: int = 1
 
 
 class StructureForm(NamedTuple):

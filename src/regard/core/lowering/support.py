@@ -7,7 +7,7 @@ structures declare of themselves (`kernel_forms`): a new one that declares a for
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .kernel_forms import EDGE_LIST, PREDICTED_WINDOW, listed
+from .kernel_forms import EDGE_LIST, PREDICTED_WINDOW, WITHIN, listed
 from .score_kernels import OpaqueCore
 
 if TYPE_CHECKING:
@@ -32,6 +32,10 @@ class Support:
     cores: tuple[str, ...]
     modifiers: tuple[str, ...] = ()
     terms: tuple[str, ...] = ()
+
+    def modifies(self, family: str) -> bool:
+        """Whether it runs a family of modifiers, or one that holds it."""
+        return family in self.modifiers or WITHIN.get(family) in self.modifiers
 
     def refusals(self, plan: "Plan") -> list[str]:
         """Reasons not to run a plan, as sentences; the score is lowered only if nothing else refuses."""
@@ -61,7 +65,7 @@ class Support:
             return [f"It scores by {listed(self.cores)}; this is {score.core}."]
         why = []
         modifiers = [modifier.kernel_form() for modifier in score.modifiers]
-        if any(modifier is None or modifier.family not in self.modifiers for modifier in modifiers):
+        if any(each is None or not self.modifies(each.family) for each in modifiers):
             names = ", ".join(type(modifier).__name__ for modifier in score.modifiers)
             runs = f"Its modifiers are {listed(self.modifiers)}" if self.modifiers else "It has no modifiers"
             why.append(f"{runs}; this score has {names}.")

@@ -49,6 +49,10 @@ class Modifier(nn.Module, Spec):
         """The modifier's kernel form; None without one. Not inherited by subclasses that override forward."""
         return ModifierForm(PAIR_BIAS) if self.shifts else None
 
+    def kernel_tensor(self) -> Tensor | None:
+        """What a form says that it holds: slopes, a table of distances, a bias."""
+        return None
+
     def key_bias(self, batch: int, heads: int, m: int) -> Tensor | None:
         """(batch heads, m), if it equals a key bias under shift-invariant alignments."""
         return None
@@ -138,6 +142,11 @@ class Modified(Score):
 
     def row_bias(self, q: Tensor) -> Tensor | None:
         return self.score.row_bias(q)
+
+    def shares_keys(self) -> bool:
+        """As the score's are, but where a modifier is a number of each key, by head."""
+        own = any(type(modifier).key_bias is not Modifier.key_bias for modifier in self.pointwise())
+        return self.score.shares_keys() and not own
 
 
 def spread(bias: Tensor, s: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from ..arguments import whole
 from ..errors import values_are_checked
+from ..lowering.kernel_forms import GIVEN_BIAS, ModifierForm
 from ..lowering.score_kernels import Grads
 from ..lowering.tiles import Tile
 from .modifier import Modifier, gathered_sum, spread
@@ -32,6 +33,12 @@ class PairBias(Modifier):
             given = f"{bias.dtype} {tuple(bias.shape)}" if isinstance(bias, Tensor) else type(bias).__name__
             raise ValueError(f"PairBias(bias) is {given}, expected a floating-point tensor (batch, heads, n, m).")
         self.bias = bias.reshape((1,) * (4 - bias.ndim) + tuple(bias.shape))
+
+    def kernel_form(self) -> ModifierForm:
+        return ModifierForm(GIVEN_BIAS)
+
+    def kernel_tensor(self) -> Tensor:
+        return self.bias
 
     def _places(self, tile: Tile) -> tuple[Tensor, ...]:
         wanted = (tile.batch, tile.head, tile.query, tile.key)
@@ -62,6 +69,9 @@ class SharedPairBias(PairBias):
     def __init__(self, bias: Tensor, share: int):
         super().__init__(bias)
         self.share = whole(share, "SharedPairBias", "share")
+
+    def kernel_form(self) -> ModifierForm:
+        return ModifierForm(GIVEN_BIAS, share=self.share)
 
     def _places(self, tile: Tile) -> tuple[Tensor, ...]:
         return super()._places(replace(tile, batch=tile.batch // self.share))

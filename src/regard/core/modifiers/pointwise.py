@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from ..activations import apply_activation, check_activation, derivative
 from ..arguments import SMALLEST, number, sizes
 from ..errors import check_heads
-from ..lowering.kernel_forms import SOFT_CAP, ModifierForm
+from ..lowering.kernel_forms import CLAMP, SOFT_CAP, ModifierForm
 from ..lowering.score_kernels import Grads
 from ..lowering.tiles import Tile
 from .modifier import Modifier, add_by_head, by_head, gathered_sum, spread
@@ -53,6 +53,9 @@ class Clamp(Modifier):
     def __init__(self, bound: float):
         super().__init__()
         self.bound = number(bound, "Clamp", "bound", SMALLEST, hint=", a bound for the scores such as 5.0")
+
+    def kernel_form(self) -> ModifierForm:
+        return ModifierForm(CLAMP, self.bound)
 
     def forward(self, s: Tensor, tile: Tile) -> Tensor:
         return s.clamp(-self.bound, self.bound)

@@ -5,6 +5,7 @@ from torch import Tensor, nn
 
 from ..arguments import flag, shown, sizes, whole
 from ..errors import check_heads
+from ..lowering.kernel_forms import ALIBI, DISTANCE_BIAS, ModifierForm
 from ..lowering.score_kernels import Grads
 from ..lowering.tiles import Tile
 from ..structures import check_align, shift_of
@@ -48,6 +49,12 @@ class ALiBi(Modifier):
     def check(self, heads: int) -> None:
         check_heads(self, self.slopes.shape[0], heads)
 
+    def kernel_form(self) -> ModifierForm:
+        return ModifierForm(ALIBI, align=self.align)
+
+    def kernel_tensor(self) -> Tensor:
+        return self.slopes
+
     def _distance(self, tile: Tile) -> Tensor:
         shift = shift_of(self.align, tile.n, tile.m, "ALiBi")
         return (tile.query + shift - tile.key).abs()
@@ -82,6 +89,12 @@ class RelativeBias(Modifier):
 
     def check(self, heads: int) -> None:
         check_heads(self, self.table.shape[0], heads)
+
+    def kernel_form(self) -> ModifierForm:
+        return ModifierForm(DISTANCE_BIAS, align=self.align, reach=self.reach)
+
+    def kernel_tensor(self) -> Tensor:
+        return self.table
 
     def _slot(self, tile: Tile) -> Tensor:
         shift = shift_of(self.align, tile.n, tile.m, "RelativeBias")

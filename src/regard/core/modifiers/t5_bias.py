@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from ..arguments import flag, whole
 from ..errors import check_heads
+from ..lowering.kernel_forms import DISTANCE_BIAS, ModifierForm
 from ..lowering.score_kernels import Grads
 from ..lowering.tiles import Tile
 from ..structures import check_align, shift_of
@@ -47,9 +48,21 @@ class T5Bias(Modifier):
     def check(self, heads: int) -> None:
         check_heads(self, self.table.shape[0], heads)
 
+    def kernel_form(self) -> ModifierForm:
+        """Distances of `reach` or more share a bucket: a table of the others is all of it."""
+        return ModifierForm(DISTANCE_BIAS, align=self.align, reach=self.reach)
+
+    def kernel_tensor(self) -> Tensor:
+        """(H or 1, 2 reach + 1) fp32: what each distance reads."""
+        table = self.table.float() if self.table.dtype in (torch.float16, torch.bfloat16) else self.table
+        return table[:, self._bucket_of(torch.arange(-self.reach, self.reach + 1, device=table.device))]
+
     def _bucket(self, tile: Tile) -> Tensor:
         """(1, r, c): the bucket of each pair."""
-        away = tile.key - tile.query - shift_of(self.align, tile.n, tile.m, "T5Bias")
+        return self._bucket_of(tile.key - tile.query - shift_of(self.align, tile.n, tile.m, "T5Bias"))
+
+    def _bucket_of(self, away: Tensor) -> Tensor:
+        """The bucket of distances."""
         count, first = self.table.shape[1], torch.zeros_like(away)
         if self.both_sides:
             count //= 2

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from regard import Causal, Edges, Entmax, Mask, Padding, Segments, Sigmoid, SoftCap, TopK, Window, attend, plan
+from regard import Causal, Edges, Entmax, Kerple, Mask, Padding, Segments, Sigmoid, TopK, Window, attend, plan
 from regard.backends.segment_spans import keys_spans
 from regard.backends.triton.dense.backend import TritonDense, kernel_refusals
 from regard.core.alignments import LocalPredictive
@@ -487,7 +487,7 @@ def test_what_it_leaves_to_others():
     q = torch.randn(1, 2, 9, 4)
     others = [
         {"align": "hard", "over": Segments(torch.tensor([1, 0] * 4 + [0]))},
-        {"score": ScaledDot() | SoftCap(3.0)},
+        {"score": ScaledDot() | Kerple(2)},
         {"align": Entmax(2.5)},
         {"score": Additive(features=True)},
         {"over": Mask(keep=torch.ones(9, 9, dtype=torch.bool))},

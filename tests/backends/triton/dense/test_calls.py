@@ -7,7 +7,7 @@ pytest.importorskip("triton")
 
 from tests.backends.addressed import addressed
 
-from regard import Causal, Padding, attend
+from regard import ALiBi, Causal, Padding, ScaledDot, Sink, attend
 from regard.backends.triton.dense import launch as launches
 from regard.backends.triton.dense.backend import TritonDense
 from regard.core.plan import make_plan
@@ -63,3 +63,15 @@ def test_a_gradient_of_other_strides_is_not_the_one_that_is_linked(monkeypatch):
     turned, plain = (both(q, k, v, x, "scaled_dot", "softmax", None, "ours") for x in (pull.mT.contiguous().mT, pull))
     both(q, k, v, pull.mT.contiguous().mT, "scaled_dot", "softmax", None, "ours")  # seen a second time, it is recorded
     assert len(back.tapes) == 2 and all(torch.equal(x, y) for x, y in zip(turned, plain, strict=True))
+
+
+def test_a_modified_call_is_launched_by_triton_each_time_and_never_replayed(monkeypatch):
+    """What its modifiers hold is given in tuples, which no tape has; a call without them is taped beside it."""
+    run, back = addressed(monkeypatch, launches)
+    for _ in range(3):
+        given = drawn()
+        score = ScaledDot() | ALiBi(slopes=torch.rand(2)) | Sink(torch.randn(2))
+        mine, true = (both(*given, score, "softmax", None, how) for how in ("ours", "reference"))
+        for x, y in zip(mine, true, strict=True):
+            torch.testing.assert_close(x, y, rtol=2e-5, atol=2e-5)
+    assert not any(tape.complete for tape in (*run.tapes.values(), *back.tapes.values()))

@@ -8,6 +8,8 @@ from torch import Tensor
 from regard.backends.range_masks import Ranges
 from regard.core.lowering.kernel_forms import EXPONENTIAL, NO_BOUND, POSITIVE_PART, SIGMOID
 
+from ..modifiers.codes import MAX_HELD, learning
+
 LOG2E = 1.4426950408889634
 
 
@@ -23,7 +25,11 @@ class DenseArguments(NamedTuple):
     readout: Tensor | None  # (g, d), of a pair
     key_bias: Tensor | None  # (g / group, m)
     row_bias: Tensor | None  # (g, n)
-    centre: Tensor | None  # (g, n), of a Gaussian window over the keys; the last that receives a gradient
+    centre: Tensor | None  # (g, n), of a Gaussian window over the keys
+    sink: Tensor | None  # (g,): the logit of one more key, without a value
+    held_1: Tensor | None  # what modifiers hold, in their order
+    held_2: Tensor | None
+    held_3: Tensor | None  # the last that may receive a gradient
     lengths: Tensor | None  # keys of each item
     keep: Tensor | None  # mask of keys
     low: Tensor | None  # (g, n) int32: the first key of each row, and the one after the last
@@ -42,6 +48,10 @@ class DenseArguments(NamedTuple):
     narrow: float  # 1 / (2 width^2) of the Gaussian window
     dropout: float
     trains: bool  # whether a gradient may be asked for
+    modifiers: str  # of the scores: ../modifiers/codes
+    bound_1: float  # of those that have one, in their order
+    bound_2: float
+    bound_3: float
 
     @property
     def ranges(self) -> Ranges:
@@ -54,8 +64,16 @@ class DenseArguments(NamedTuple):
 
     @property
     def unit(self) -> float:
-        """Scores of a softmax and a sigmoid are kept in base 2."""
-        return LOG2E if self.align <= SIGMOID else 1.0
+        """Scores of a softmax and a sigmoid are kept in base 2, unless modifiers are to see them first."""
+        return LOG2E if self.align <= SIGMOID and not self.modifiers else 1.0
+
+    @property
+    def held(self) -> tuple[Tensor | None, ...]:
+        return self.held_1, self.held_2, self.held_3
+
+    @property
+    def bounds(self) -> tuple[float, ...]:
+        return self.bound_1, self.bound_2, self.bound_3
 
     @property
     def power(self) -> float:
@@ -63,7 +81,15 @@ class DenseArguments(NamedTuple):
         return 1 / (self.alpha - 1) if self.align > SIGMOID else 1.0
 
 
-DIFFERENTIABLE = 7  # a to centre
+DIFFERENTIABLE = 11  # a to held_3
+
+
+def receiving(arguments: Any) -> list[bool]:
+    """Which of the first DIFFERENTIABLE arguments receive a gradient: all that are there, but of modifiers those that
+    learn."""
+    given = DenseArguments(*arguments)
+    asked = [True] * (DIFFERENTIABLE - MAX_HELD) + learning(given.modifiers)
+    return [x is not None and wanted for x, wanted in zip(given[:DIFFERENTIABLE], asked, strict=True)]
 
 
 class TopkArguments(NamedTuple):
@@ -141,8 +167,11 @@ def scores_of(
         "narrow": 0.0,
         "dropout": 0.0,
         "trains": True,
+        "modifiers": "",
+        **dict.fromkeys(("bound_1", "bound_2", "bound_3"), 1.0),
     }
-    return DenseArguments(a=a, b=b, v=v, row_bias=row_bias, centre=None, seed=None, **numbers, **shared)
+    unmodified: dict[str, Any] = dict.fromkeys(("sink", "held_1", "held_2", "held_3"))
+    return DenseArguments(a=a, b=b, v=v, row_bias=row_bias, centre=None, seed=None, **numbers, **unmodified, **shared)
 
 
 SCORING = (

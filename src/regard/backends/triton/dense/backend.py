@@ -2,7 +2,8 @@
 
 What runs here: dot products (with a bias of keys or rows), additive scores with tanh, (leaky) ReLU and absolute values;
 softmax, top-k, sigmoid, sparsemax, entmax and local attention; over ranges (causal, window, padding), segments and
-masks of keys. Heads of queries may share keys.
+masks of keys. Heads of queries may share keys. Dot products under softmax, sigmoid, sparsemax and entmax may have
+modifiers, fused in their order (soft cap, clamp, ALiBi, biases of distances and of pairs), and a sink.
 Operators are registered here without importing Triton; kernels and launches are in the files beside it.
 """
 
@@ -15,6 +16,7 @@ from torch import Tensor
 from regard.backends.chunked.backend import too_small_for_kernel
 from regard.backends.custom_op import gradients, operator
 from regard.backends.flat_schema import leading_tensors, takes
+from regard.backends.flex import Flex
 from regard.backends.range_masks import RANGES
 from regard.backends.segment_spans import STRETCHES, reorders, spannable, spans_of
 from regard.core.alignments import RowState
@@ -33,15 +35,17 @@ from regard.core.lowering.kernel_forms import (
     core_families,
 )
 from regard.core.lowering.score_kernels import DotCore, PairCore
-from regard.core.lowering.support import KEY_BIAS, NO_TRANSFORMS, ROW_BIAS, Support
+from regard.core.lowering.support import KEY_BIAS, NO_TRANSFORMS, ROW_BIAS, SINK, Support
 from regard.core.plan import Plan
 from regard.core.registry import Backend, BackendResult, CompiledRun
 from regard.core.scores.score import Lowered
 from regard.core.scores.similarity import squared
 from regard.core.torch_private import any_transformed
 
+from ..modifiers.codes import FUSED, MAX_HELD, encoded
+from ..modifiers.refusals import modifier_refusals
 from ..runtime.device_support import device_refusal, untested_triton
-from .arguments import DIFFERENTIABLE, DenseArguments
+from .arguments import DIFFERENTIABLE, DenseArguments, receiving
 from .sampling import choose
 from .tile_sizes import side_of
 from .topk import MAX_KEYS, keep_best
@@ -49,6 +53,7 @@ from .topk import MAX_KEYS, keep_best
 MAX_WIDTH = 256
 MAX_TILES = 1 << 15  # of a row: they are counted in 16 bits
 MAX_HEADS = 65535  # of a batch: the second axis of a grid
+FLEX = Flex()
 SUPPORT = Support(
     (
         "softmax",
@@ -63,7 +68,8 @@ SUPPORT = Support(
     ),
     (*RANGES, *STRETCHES),
     core_families((DOT, TANH, KINKED, ABSOLUTE)),
-    terms=(KEY_BIAS, ROW_BIAS),
+    FUSED,
+    (KEY_BIAS, ROW_BIAS, SINK),
 )
 
 
@@ -97,6 +103,14 @@ class TritonDense(OnCuda):
     def kernel_refusals(self, plan: Plan) -> list[str]:
         return kernel_refusals(plan)
 
+    def defers(self, plan: Plan) -> bool:
+        """Small plans; and a modified softmax where FlexAttention takes it."""
+        if super().defers(plan):
+            return True
+        form, score = plan.align.kernel_form(), plan.problem.score
+        modified = bool(score.modifiers) or score.sink is not None
+        return modified and form is not None and form.function == EXPONENTIAL and not FLEX.refusals(plan)
+
     def run(self, plan: Plan) -> BackendResult:
         spans = spans_of(plan)
         form = plan.align.kernel_form()
@@ -114,7 +128,11 @@ class TritonDense(OnCuda):
         if form.keys == BEST_KEYS:
             return keep_best(plan, score, v, spans, parts)
         bell, ranges = plan.factor, spans.ranges
-        tensors = (core.a, core.b, v, readout, score.key_bias, score.row_bias, None if bell is None else bell.centre)
+        text, bounds, modifying = encoded(score.modifiers)
+        held: list[Tensor | None] = [*modifying, *[None] * (MAX_HELD - len(modifying))]
+        bounds += [1.0] * (MAX_HELD - len(bounds))
+        centre = None if bell is None else bell.centre
+        tensors = (core.a, core.b, v, readout, score.key_bias, score.row_bias, centre, score.sink, *held)
         trains = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors)
         out, tau, _, _ = dense_op(
             spans.of_rows(core.a),
@@ -124,6 +142,8 @@ class TritonDense(OnCuda):
             spans.of_keys(score.key_bias),
             spans.of_rows(score.row_bias),
             None if bell is None else spans.of_rows(bell.centre),
+            score.sink,
+            *held,
             ranges.lengths,
             ranges.keep,
             spans.low,
@@ -137,6 +157,8 @@ class TritonDense(OnCuda):
             0.0 if bell is None else 0.5 / bell.width**2,
             plan.dropout,
             trains,
+            text,
+            *bounds,
         )
         out, tau = spans.in_original_order(out), spans.in_original_order(tau)
         return BackendResult(out.unflatten(0, (plan.batch, plan.heads)), RowState(tau))
@@ -146,19 +168,32 @@ class TritonDense(OnCuda):
         all that they need."""
         spans, score, shape = spans_of(plan), plan.shared, (plan.batch, plan.heads, plan.n, plan.v.shape[-1])
         core, ranges, form = score.core, spans.ranges, plan.align.kernel_form()
-        bound = (spans.low, spans.rows, spans.keys, ranges.lengths, ranges.keep, plan.factor, score.row_bias)
+        bound = (
+            spans.low,
+            spans.rows,
+            spans.keys,
+            ranges.lengths,
+            ranges.keep,
+            plan.factor,
+            score.row_bias,
+            score.sink,
+        )
         if form is None or form.keys != ALL_KEYS or not isinstance(core, DotCore) or any(x is not None for x in bound):
+            return None
+        if score.modifiers:
             return None
         if (core.a.data_ptr(), core.b.data_ptr()) != (plan.q.data_ptr(), plan.k.data_ptr()):  # divided by the width
             return None
         share = None if score.key_bias is None else -0.5 * core.scale
         numbers = (ranges.left, ranges.right, plan.heads, DOT, core.scale, 0.0, 0.0, *_weights(form), 0.0, 0.0)
-        rest = (*[None] * 7, *numbers)
+        rest = (*[None] * 11, *numbers)
 
         def run(q: Tensor, k: Tensor, v: Tensor) -> BackendResult:
             trains = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)
             bias = None if share is None else squared(k, share).flatten(0, 1)
-            out, tau, _, _ = dense_op(q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1), None, bias, *rest, trains)
+            out, tau, _, _ = dense_op(
+                q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1), None, bias, *rest, trains, "", 1.0, 1.0, 1.0
+            )
             return BackendResult(out.view(shape), RowState(tau))
 
         return run
@@ -186,6 +221,9 @@ def kernel_refusals(plan: Plan) -> list[str]:
     elif plan.dropout and (form.keys == ONE_KEY or reorders(plan)):
         why.append("It drops no hard choice, and nothing where rows or keys change places, to which noise belongs.")
     why = why or _score_refusals(plan.shared, plan.v.shape[-1])
+    score = plan.problem.score
+    if not why and (score.modifiers or score.sink is not None):
+        why = modifier_refusals(plan, form, reorders(plan), side_of(plan.q, plan.v, DOT))
     if not why and form.function >= POSITIVE_PART and not torch.compiler.is_compiling():
         core = plan.shared.core
         most = MAX_TILES * side_of(core.a, plan.v, not isinstance(core, DotCore))
@@ -259,7 +297,8 @@ def backward_op(*arguments: Any) -> list[Tensor]:
 
 @backward_op.register_fake
 def _(*arguments: Any) -> list[Tensor]:
-    return [x.new_empty(x.shape) for x in arguments[:DIFFERENTIABLE] if x is not None]
+    given = arguments[: len(DenseArguments._fields)]
+    return [x.new_empty(x.shape) for x, wanted in zip(arguments, receiving(given), strict=False) if wanted]
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
@@ -273,7 +312,7 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> Non
 def _autograd(ctx: Any, dout: Tensor, *_: Any) -> tuple[Any, ...]:
     tensors, pulled = gradients(ctx, backward_op, TENSORS, dout)
     found = iter(pulled)
-    grads = [None if x is None else next(found) for x in tensors[:DIFFERENTIABLE]]
+    grads = [next(found) if wanted else None for wanted in receiving((*tensors[:TENSORS], *ctx.numbers))]
     return *grads, *[None] * (TENSORS - DIFFERENTIABLE + len(ctx.numbers))
 
 

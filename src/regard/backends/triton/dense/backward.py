@@ -29,7 +29,7 @@ from .primitives import (
     received,
     rows_of,
 )
-from .tile import LN2, LOG2E, bell, tile
+from .tile import LN2, LOG2E, bell, tile, tile_with_slope
 from .weights import pulled, weights
 
 
@@ -43,6 +43,7 @@ def _tile_pull(
     R,
     mode,
     own,
+    kept,
     BIAS,
     KEEP,
     low,
@@ -110,52 +111,102 @@ def _tile_pull(
     WHOLE: tl.constexpr,
     PRECISION: tl.constexpr,
     INTERPRETED: tl.constexpr,
+    MODIFIERS,
+    MODIFY: tl.constexpr,
+    SLOPES: tl.constexpr,
 ):
     """What one tile adds to the own side: vectors, readout, values, sums of ds."""
     i, j = i0 + tl.arange(0, BLOCK_M), first + tl.arange(0, BLOCK_N)
-    s = tile(
-        x,
-        XT,
-        YT,
-        Y,
-        R,
-        mode,
-        own,
-        BIAS,
-        KEEP,
-        low,
-        high,
-        i0,
-        first,
-        rows,
-        columns,
-        other_total,
-        before,
-        after,
-        scale,
-        stride_x,
-        stride_y,
-        CORE,
-        D,
-        DP,
-        WIDTH,
-        BLOCK_M,
-        BLOCK_N,
-        OWNED or (KEPT and KEYS),
-        BIASED,
-        KEPT and not KEYS,
-        SPANNED,
-        WHOLE,
-        PRECISION,
-        INTERPRETED,
-        ones,
-    )
+    if MODIFY is None:
+        s = tile(
+            x,
+            XT,
+            YT,
+            Y,
+            R,
+            mode,
+            own,
+            BIAS,
+            KEEP,
+            low,
+            high,
+            i0,
+            first,
+            rows,
+            columns,
+            other_total,
+            before,
+            after,
+            scale,
+            stride_x,
+            stride_y,
+            CORE,
+            D,
+            DP,
+            WIDTH,
+            BLOCK_M,
+            BLOCK_N,
+            OWNED or (KEPT and KEYS),
+            BIASED,
+            KEPT and not KEYS,
+            SPANNED,
+            WHOLE,
+            PRECISION,
+            INTERPRETED,
+            ones,
+        )
+    else:
+        s, slope = tile_with_slope(
+            x,
+            XT,
+            YT,
+            Y,
+            R,
+            mode,
+            own,
+            BIAS,
+            KEEP,
+            low,
+            high,
+            i0,
+            first,
+            rows,
+            columns,
+            other_total,
+            before,
+            after,
+            scale,
+            batch,
+            head,
+            MODIFIERS,
+            CORE,
+            D,
+            DP,
+            WIDTH,
+            BLOCK_M,
+            BLOCK_N,
+            OWNED,
+            BIASED,
+            KEPT and not KEYS,
+            SPANNED,
+            WHOLE,
+            PRECISION,
+            INTERPRETED,
+            ones,
+            MODIFY,
+            SLOPES,
+            0,
+            ALIGN <= 1,
+            KEYS,
+        )
+        if KEPT and KEYS:
+            s = tl.where(kept[:, None], s, -float("inf"))
     if KEYS:
         t, mean = row_of(TAU, DELTA, j, n, ALIGN, CHOSEN, WHOLE)
         t, mean = t[None, :], mean[None, :]
     else:
         t, mean = tau[:, None], delta[:, None]
-    w = weights(s, t, power, ALIGN, INTERPRETED, WHOLE)
+    w = weights(s, t, power, ALIGN, INTERPRETED, WHOLE and MODIFY is None)
     if CORE > 0 and PRECISION == "bf16x6":
         dw = tl.trans(
             product_of_parts(
@@ -188,6 +239,8 @@ def _tile_pull(
     if BELL:
         moved += tl.sum(w * dw * away, 1)
     ds = pulled(s, t, w, dw, mean, power, ALIGN)
+    if MODIFY is not None:
+        ds *= slope
     if SUMMED:
         sums += tl.sum(ds, 1)
     if KEYS:
@@ -296,6 +349,9 @@ def _pull_head(
     BOTH: tl.constexpr,
     PRECISION: tl.constexpr,
     INTERPRETED: tl.constexpr,
+    MODIFIERS,
+    MODIFY: tl.constexpr,
+    SLOPES: tl.constexpr,
 ):
     """What a block receives of the g-th head of queries: vectors, readout, values, and the sums of ds."""
     batch, head = g // heads, g % heads
@@ -323,8 +379,11 @@ def _pull_head(
     own = tl.zeros([BLOCK_M], tl.float32)
     if OWNED:
         own = tl.load(OWN + g * own_total + i, mask=real, other=0.0)
+    kept = real
     if KEPT and KEYS:
-        own = tl.where(tl.load(KEEP + i, mask=real, other=0) > 0, own, -float("inf"))
+        kept = tl.load(KEEP + i, mask=real, other=0) > 0
+        if MODIFY is None:  # else a modifier might open what is closed before it
+            own = tl.where(kept, own, -float("inf"))
     tau, delta = tl.zeros([BLOCK_M], tl.float32), tl.zeros([BLOCK_M], tl.float32)
     if not KEYS:
         if ALIGN != 1 and not CHOSEN:  # the mean of dw that a row takes out, for the side of the keys too
@@ -361,6 +420,7 @@ def _pull_head(
             R,
             mode,
             own,
+            kept,
             BIAS,
             KEEP,
             low,
@@ -428,6 +488,9 @@ def _pull_head(
             True,
             PRECISION,
             INTERPRETED,
+            MODIFIERS,
+            MODIFY,
+            SLOPES,
         )
     for turn in range(whole, total):
         first = turn_of(turn, whole, start, inner, outer, LIST, BLOCK_N, ALIGN > 1, False)
@@ -440,6 +503,7 @@ def _pull_head(
             R,
             mode,
             own,
+            kept,
             BIAS,
             KEEP,
             low,
@@ -507,6 +571,9 @@ def _pull_head(
             False,
             PRECISION,
             INTERPRETED,
+            MODIFIERS,
+            MODIFY,
+            SLOPES,
         )
     if SUMMED:
         tl.store(SUMS + (part * heads_own * group + g) * own_total + i, sums, mask=real)
@@ -598,6 +665,9 @@ def pull_kernel(
     GROUPED: tl.constexpr,
     PRECISION: tl.constexpr,
     INTERPRETED: tl.constexpr,
+    MODIFIERS=None,
+    MODIFY: tl.constexpr = None,
+    SLOPES: tl.constexpr = None,
 ):
     """XO and YO are the gradients of the outputs on the queries' side and the values on the keys' side. MEAN is the
     output, or what stands for it in a sparse alignment: its product with XO is DELTA, which the queries' side writes.
@@ -608,7 +678,7 @@ def pull_kernel(
     BOTH, of pairs: the other side receives as well, since the slope of a pair is the same for both. TOTALS (programs of
     a head, heads of queries, reach, DP) += what it receives; a program adds to its own, so nobody waits and the result
     is the same each time. It walks over one of `parts` of the other side, `reach` places long; what its own side
-    receives of each part lies behind that of the part before.
+    receives of each part lies behind that of the part before. MODIFIERS, MODIFY, SLOPES: modifiers (`modifiers/chain`).
     """
     at = tl.program_id(1).to(tl.int64)  # a head of the own side
     seed = tl.load(SEED) if DROPPED else 0
@@ -712,6 +782,9 @@ def pull_kernel(
                 BOTH,
                 PRECISION,
                 INTERPRETED,
+                MODIFIERS,
+                MODIFY,
+                SLOPES,
             )
             if CORE > 0:  # each head has a readout of its own: what it adds is added in memory, registers are full
                 dx = received(dx, sums, READOUT + g * D, bend, linear, D, DP, BLOCK_M, CORE)
@@ -795,6 +868,9 @@ def pull_kernel(
             BOTH,
             PRECISION,
             INTERPRETED,
+            MODIFIERS,
+            MODIFY,
+            SLOPES,
         )
         dx = received(dx, sums, READOUT + at * D, bend, linear, D, DP, BLOCK_M, CORE)
         put_pulls(DX, i0, own_total, dx, D, DP, BLOCK_M, CORE, False)

@@ -150,6 +150,8 @@ def _soft_tile(
     WHOLE: tl.constexpr,
     PRECISION: tl.constexpr,
     INTERPRETED: tl.constexpr,
+    MODIFIERS,
+    MODIFY: tl.constexpr,
 ):
     """One more tile of a softmax. Pairs stay in patches, as they are computed, until they are weights."""
     if CORE == 0:
@@ -181,6 +183,11 @@ def _soft_tile(
         KEPT,
         SPANNED,
         WHOLE,
+        batch,
+        head,
+        MODIFIERS,
+        MODIFY,
+        True,
     )
     i, j = i0 + tl.arange(0, BLOCK_M), first + tl.arange(0, BLOCK_N)
     factor = factors(i, first, centre, narrow, seed, dropout, head, batch, BLOCK_M, BLOCK_N, BELL, DROPPED)
@@ -262,12 +269,16 @@ def softmax_kernel(
     NORMED: tl.constexpr,
     PRECISION: tl.constexpr,
     INTERPRETED: tl.constexpr,
+    SINK=None,
+    MODIFIERS=None,
+    MODIFY: tl.constexpr = None,
 ):
     """PLAIN: nothing is added to the product times its scale, which is positive. BIASED: keys are, 1 by numbers, 2 by
     columns. T: rows of a thread's patch of pairs (`flat`).
 
     ROWS (2, g, n): NORMED, the largest score and the reciprocal of the sum relative to it, which are the weights' to
-    the last bit; else tau. All in base 2.
+    the last bit; else tau. All in base 2. SINK (g,): the logits of one more key, without a value. MODIFIERS, MODIFY:
+    modifiers (`modifiers/chain`).
     """
     before, after = scale, 1.0
     if PLAIN:
@@ -348,6 +359,8 @@ def softmax_kernel(
             True,
             PRECISION,
             INTERPRETED,
+            MODIFIERS,
+            MODIFY,
         )
     for turn in range(partial_tiles(start, inner, outer, stop, BLOCK_N)):
         first = partial_tile(turn, start, inner, outer, BLOCK_N)
@@ -403,17 +416,31 @@ def softmax_kernel(
             False,
             PRECISION,
             INTERPRETED,
+            MODIFIERS,
+            MODIFY,
         )
     if CORE > 0:
         top, sums = row_of_places(top, BLOCK_M), row_of_places(sums, BLOCK_M)
     full = (sums > 0) | (sums != sums)  # NaN: a row that sees what is no number
     sums, top = tl.where(full, sums, 1.0), tl.where(full, top * after, float("inf"))
+    if SINK is not None:
+        top, sums, acc = _beside_sink(top, sums, acc, full, tl.load(SINK + g).to(tl.float32) * LOG2E, CORE)
     put_averages(OUT + g * n * DV, i, n, times(acc, 1.0 / sums, CORE), DV, DVP, CORE)
     tau = top + tl.log2(sums)
     tl.store(TAU + g * n + i, tau * LN2, mask=i < n)
     tl.store(ROWS + g * n + i, top if NORMED else tau, mask=i < n)
     if NORMED:
         tl.store(ROWS + (tl.num_programs(1) + g) * n + i, 1.0 / sums, mask=i < n)
+
+
+@triton.jit
+def _beside_sink(top, sums, acc, full, sink, CORE: tl.constexpr):
+    """Sums and averages of rows with one more key of that logit and no value; rows that see nobody stay empty."""
+    own = tl.where(full, top, 0.0)
+    higher = tl.maximum(own, sink, propagate_nan=tl.PropagateNan.ALL)
+    fade = tl.exp2(own - higher)
+    sums = tl.where(full, sums * fade + tl.exp2(sink - higher), sums)
+    return tl.where(full, higher, top), sums, times(acc, fade, CORE)
 
 
 @triton.jit
@@ -436,15 +463,16 @@ def _add(
     SMALL: tl.constexpr,
     TRAINS: tl.constexpr,
     WHOLE: tl.constexpr,
+    OPEN: tl.constexpr,
     PRECISION: tl.constexpr,
     INTERPRETED: tl.constexpr,
 ):
-    """One more tile with known tau."""
+    """One more tile with known tau. OPEN: no score is -inf."""
     v = rows_of(V, first + tl.arange(0, BLOCK_N), m, DV, DVP, WHOLE)
     if SMALL > 0:
         acc += average(small_logistic(s - tau, SMALL, INTERPRETED), v, CORE, PRECISION, INTERPRETED)
     else:
-        w = weights(s, tau, power, ALIGN, INTERPRETED, WHOLE, PRECISION == "ieee")
+        w = weights(s, tau, power, ALIGN, INTERPRETED, OPEN, PRECISION == "ieee")
         acc += average(w * factor, v, CORE, PRECISION, INTERPRETED)
     if TRAINS:
         u = slopes(s, tau, power, ALIGN)
@@ -509,13 +537,18 @@ def known_kernel(
     DROPPED: tl.constexpr,
     PRECISION: tl.constexpr,
     INTERPRETED: tl.constexpr,
+    SINK=None,
+    MODIFIERS=None,
+    MODIFY: tl.constexpr = None,
+    CLOSING: tl.constexpr = False,
 ):
     """out = sum_j f(s - tau) v_j. A sigmoid's tau is the logarithm of how many keys a row sees (COUNTED), or `offset`;
     that of sparse alignments is known, and the tiles that hold weights are listed. SMALL: most of a sigmoid's weights
     are, and a thread has so many pairs of a tile; 0 where that is not known.
 
     MEAN (g, n, DV), where a sparse alignment TRAINS: sum_j f'(s - tau) v_j over the sum of f', which the gradient of a
-    row takes out.
+    row takes out. SINK (g,): the logits of one more key, without a value. MODIFIERS, MODIFY: modifiers
+    (`modifiers/chain`); CLOSING: they may close pairs, by -inf.
     """
     g, batch, head, i0, i = block_of(n, heads, BLOCK_M)
     seed = tl.load(SEED) if DROPPED else 0
@@ -531,7 +564,38 @@ def known_kernel(
     start, inner, outer, stop = narrowed(start, inner, outer, stop, low, high, i < n, length, BLOCK_N, SPANNED)
     if ALIGN == 1:
         seen = seen_by(i, length, left, right, low, high, KEEP, start, stop, BLOCK_M, BLOCK_N, KEPT, SPANNED)
-        tau = tl.log(tl.maximum(seen, 1).to(tl.float32)) if COUNTED else tl.zeros([BLOCK_M], tl.float32) + offset
+        if CLOSING:
+            seen = tl.zeros([BLOCK_M], tl.int32)
+            for first in range(start, stop, BLOCK_N):
+                s = opened(
+                    tl.zeros([BLOCK_M, BLOCK_N], tl.float32),
+                    i,
+                    own,
+                    BIAS,
+                    KEEP,
+                    low,
+                    high,
+                    first,
+                    n,
+                    length,
+                    m,
+                    left,
+                    right,
+                    False,
+                    BLOCK_N,
+                    False,
+                    0,
+                    KEPT,
+                    SPANNED,
+                    False,
+                    batch,
+                    head,
+                    MODIFIERS,
+                    MODIFY,
+                )
+                seen += tl.sum((s != -float("inf")).to(tl.int32), 1)
+        count = seen if SINK is None else seen + 1
+        tau = tl.log(tl.maximum(count, 1).to(tl.float32)) if COUNTED else tl.zeros([BLOCK_M], tl.float32) + offset
         tau = tl.where(seen > 0, tau, float("inf"))
         tl.store(TAU + g * n + i, tau, mask=i < n)
         tau = tau[:, None] * LOG2E
@@ -578,6 +642,12 @@ def known_kernel(
             True,
             PRECISION,
             INTERPRETED,
+            0.0,
+            batch,
+            head,
+            MODIFIERS,
+            MODIFY,
+            ALIGN == 1,
         )
         factor = factors(i, first, tau, 0.0, seed, dropout, head, batch, BLOCK_M, BLOCK_N, False, DROPPED)
         acc, mean, slope = _add(
@@ -599,6 +669,7 @@ def known_kernel(
             SMALL,
             TRAINS,
             True,
+            MODIFY is None,
             PRECISION,
             INTERPRETED,
         )
@@ -639,6 +710,12 @@ def known_kernel(
             False,
             PRECISION,
             INTERPRETED,
+            0.0,
+            batch,
+            head,
+            MODIFIERS,
+            MODIFY,
+            ALIGN == 1,
         )
         factor = factors(i, first, tau, 0.0, seed, dropout, head, batch, BLOCK_M, BLOCK_N, False, DROPPED)
         acc, mean, slope = _add(
@@ -660,6 +737,7 @@ def known_kernel(
             SMALL,
             TRAINS,
             False,
+            False,
             PRECISION,
             INTERPRETED,
         )
@@ -667,5 +745,8 @@ def known_kernel(
         acc = times(acc, known, CORE)
     put_averages(OUT + g * n * DV, i, n, acc, DV, DVP, CORE)
     if TRAINS:
+        if SINK is not None:
+            sink = tl.load(SINK + g).to(tl.float32) + tl.zeros([BLOCK_M, 1], tl.float32)
+            slope += tl.sum(slopes(sink, tau, power, ALIGN), 1)
         mean = times(mean, known / tl.where(slope > 0, slope, 1.0), CORE)
         put_averages(MEAN + g * n * DV, i, n, mean, DV, DVP, CORE)

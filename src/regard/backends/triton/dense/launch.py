@@ -10,11 +10,15 @@ from regard.core.lowering.kernel_forms import EXPONENTIAL, SIGMOID
 
 from ..common.pair_scores import HELD
 from ..common.pair_tables import DOT, LOG2E, TANH, PairTables, in_parts
+from ..modifiers.codes import BENDING, CLOSING, decoded
+from ..modifiers.held import functions_of, held_of
+from ..runtime.fast_launcher import plainly
 from ..runtime.launch_replay import alloc, gradient_of, record_op, replayed
 from .active_tiles import active_tile_lists
-from .arguments import DIFFERENTIABLE, DenseArguments
+from .arguments import DIFFERENTIABLE, DenseArguments, receiving
 from .backward import pull_kernel
 from .forward import known_kernel, softmax_kernel
+from .held_gradients import modifier_gradients
 from .launch_config import (
     bounds_and_strides,
     forward_arguments,
@@ -66,9 +70,10 @@ def forward(call: DenseArguments) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     sizes = sizes_of(call, tables, "forward")
     grid, vectors, marks, numbers = handed = forward_arguments(call, tables, sizes)
     seed, dropped = noise_of(call), call.seed is not None
+    more = _modifying(call)
     if align == EXPONENTIAL:
         v = in_parts(call.v) if call.core != DOT and call.v.dtype == torch.float32 else call.v
-        softmax_kernel[grid](
+        (plainly(softmax_kernel) if more else softmax_kernel)[grid](
             *vectors,
             v,
             *marks,
@@ -83,14 +88,19 @@ def forward(call: DenseArguments) -> tuple[Tensor, Tensor, Tensor, Tensor]:
             *numbers[5:],
             BELL=call.centre is not None,
             DROPPED=dropped,
-            PLAIN=call.core == DOT and not sizes["OWNED"] and sizes["BIASED"] != 1 and call.scale > 0,
+            PLAIN=call.core == DOT
+            and not (sizes["OWNED"] or sizes["BIASED"] == 1 or call.modifiers)
+            and call.scale > 0,
             NORMED=rows.shape[0] == 2,
             T=8 if sizes["BLOCK_M"] * sizes["BLOCK_N"] >= 1024 * sizes["num_warps"] else 4,
+            **more,
             **sizes,
         )
         return out, tau, live, rows
-    lists = find_tau(call, sizes, handed, tau, live) if align > SIGMOID else (live, live)
-    known_kernel[grid](
+    lists = find_tau(call, sizes, handed, tau, live, more) if align > SIGMOID else (live, live)
+    if more and align == SIGMOID:
+        more = {**more, "CLOSING": any(code.family in CLOSING for code in decoded(call.modifiers))}
+    (plainly(known_kernel) if more else known_kernel)[grid](
         *vectors,
         call.v,
         *marks,
@@ -109,6 +119,7 @@ def forward(call: DenseArguments) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         SMALL=small_weights_at_a_time(call, sizes),
         TRAINS=rows.numel() > 0,
         DROPPED=dropped,
+        **more,
         **sizes,
     )
     return out, tau, live, rows
@@ -138,15 +149,18 @@ def backward(
     dout: Tensor,
     chosen: Tensor | None = None,
 ) -> list[Tensor | None]:
-    """Gradients of a, b, v, readout, key_bias, row_bias and centre; None where there is nothing to receive one.
+    """Gradients of a, b, v, readout, key_bias, row_bias, centre, sink and what modifiers hold; None where there is
+    nothing to receive one.
 
     chosen (g, n): of a drawn key, what its row takes out of -log p times dout, the gradient of the entropy.
     """
     a, b, v, dout = call.a, call.b, call.v, record_op(Tensor.contiguous, dout)
     (g, n, d), m = a.shape, b.shape[1]
     if not (out.numel() and m):
-        given = (a, b, v, call.readout, call.key_bias, call.row_bias, call.centre)
-        return [None if x is None else torch.zeros_like(x) for x in given]
+        return [
+            torch.zeros_like(x) if x is not None and wanted else None
+            for x, wanted in zip(call, receiving(call), strict=False)
+        ]
     columns = call.align == EXPONENTIAL and chosen is None and call.v.dtype != torch.float32
     tables = PairTables(call, True, columns, call.v.shape[2])
     programs, parts, reach = single_walk(call, tables) if chosen is None else (0, 1, 0)
@@ -158,7 +172,8 @@ def backward(
     db = alloc((many, *b.shape[1:]), a.device, torch.float32 if together or parts > 1 else b.dtype)
     dv = alloc((many, *v.shape[1:]), a.device, torch.float32 if parts > 1 else v.dtype)
     # A normalised row's ds sum to 0, and are not summed: what fp32 leaves of the sum is error alone.
-    zero = call.align != SIGMOID and chosen is None
+    bends = any(code.family in BENDING for code in decoded(call.modifiers))
+    zero = call.align != SIGMOID and chosen is None and call.sink is None and not bends
     by_row = by_key = moved = reads = scratch = tau  # kernels want a pointer even where they write nothing
     delta, read = chosen, call.core != DOT
     if summed:
@@ -183,6 +198,7 @@ def backward(
         )
         if call.align != SIGMOID:
             delta = record_op(_row_dots, dout, mean)
+    more = {name: x for name, x in _modifying(call, True).items() if name != "SINK"}
     (left, right), scale, strides = bounds_and_strides(call)
     bend, linear = {DOT: (call.scale, 0.0), TANH: (4.0, 0.0)}.get(call.core, (call.bent, call.linear))
     own, keys, seed = tables.own, tables.keys, noise_of(call)
@@ -207,7 +223,9 @@ def backward(
         lists = active_tile_lists(call, live, (left, right), side == 1)
         blocks = -(-x.shape[1] // sizes["BLOCK_M"])
         for first in range(0, blocks, programs or blocks):
-            pull_kernel[min(programs or blocks, blocks - first) * parts, x.shape[0]](
+            (plainly(pull_kernel) if more else pull_kernel)[
+                min(programs or blocks, blocks - first) * parts, x.shape[0]
+            ](
                 x,
                 y,
                 *both[0],
@@ -261,6 +279,7 @@ def backward(
                 DROPPED=call.seed is not None,
                 NORMED=normed,
                 SUMMED=summed and (side == 1 or not zero),
+                **more,
                 **sizes,
             )
     if programs:
@@ -281,7 +300,21 @@ def backward(
         dkeys = by_key if call.group == 1 else record_op(_sum_of_groups, by_key, call.group)
     if call.centre is not None:
         dcentre = record_op(torch.mul, moved, 2 * call.narrow)
-    return [da, db, dv, dreadout, dkeys, None if call.row_bias is None else by_row, dcentre]
+    drow = None if call.row_bias is None else by_row
+    return [da, db, dv, dreadout, dkeys, drow, dcentre, *modifier_gradients(call, tables, tau, rows, delta, dout)]
+
+
+def _modifying(call: DenseArguments, slopes: bool = False) -> dict[str, Any]:
+    """What kernels are given by name of modifiers and a sink; {} where there is neither."""
+    more: dict[str, Any] = {} if call.sink is None else {"SINK": call.sink.contiguous()}
+    if call.modifiers:
+        values, bends = functions_of(call.modifiers)
+        more |= {
+            "MODIFIERS": held_of(call.modifiers, call.held, call.bounds, call.a.shape[1], call.b.shape[1]),
+            "MODIFY": values,
+        }
+        more |= {"SLOPES": bends} if slopes else {}
+    return more
 
 
 def _cast(x: Tensor, dtype: torch.dtype) -> Tensor:

@@ -76,6 +76,12 @@ TILES: dict[tuple[str, str], tuple[int, int, int, int, int | None]] = {
     ("widest dot", "backward"): (64, 64, 4, 2, None),
     ("widest dot", "keys"): (64, 64, 4, 2, None),
     ("wide dot", "sparse"): (64, 64, 4, 2, None),
+    ("modified dot", "forward"): (128, 64, 8, 3, None),  # whose scores have modifiers: compiled, not yet measured
+    ("modified dot", "backward"): (64, 64, 4, 3, None),
+    ("modified dot", "keys"): (64, 64, 4, 3, None),
+    ("wide modified dot", "forward"): (128, 64, 8, 2, None),
+    ("wide modified dot", "backward"): (64, 64, 8, 2, None),
+    ("wide modified dot", "keys"): (64, 64, 8, 2, None),
     ("fp32 dot", "forward"): (64, 64, 4, 2, None),
     ("fp32 dot", "backward"): (64, 64, 4, 2, None),
     ("fp32 dot", "keys"): (64, 64, 4, 2, None),
@@ -104,10 +110,12 @@ def _kind(call: DenseArguments, turn: str) -> tuple[str, str]:
         return "wide dot" if width > 64 else "dot", turn
     beside = (call.key_bias, call.row_bias, call.seed, call.centre, call.low)  # which want shared memory too
     full = any(x is not None for x in beside) if turn == "backward" else turn == "keys" and call.group > 1
-    if width > 128 and shared_memory_kib(call.a.device) >= H100_TILES_KIB and not full:
+    if width > 128 and shared_memory_kib(call.a.device) >= H100_TILES_KIB and not full and not call.modifiers:
         return "huge dot", turn
     if width > 128 or (width > 64 and shared_memory_kib(call.a.device) < A100_TILES_KIB):
         return "widest dot", turn
+    if call.modifiers:
+        return "wide modified dot" if width > 64 else "modified dot", turn
     if call.align == SIGMOID:
         if width > 64:
             return "wide sigmoid", turn

@@ -17,10 +17,10 @@ from .weights import slopes, stepped
 
 
 @triton.jit
-def _keep(s, one, two, three, HELD: tl.constexpr):
+def _keep(s, one, two, three, SLOTS: tl.constexpr):
     """The largest, in order, of what a slot held and one more. What is no number stays in the first."""
     rest = tl.minimum(one, s)
-    if HELD == 3:
+    if SLOTS == 3:
         three = tl.maximum(three, tl.minimum(two, rest))
     return tl.maximum(one, s, propagate_nan=tl.PropagateNan.ALL), tl.maximum(two, rest), three
 
@@ -52,6 +52,13 @@ def _sums(s, tau, power, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, ALIGN: tl
     """The same, summed over what a thread holds."""
     total, slope = _parts(s, tau, power, ALIGN)
     return _folded(total, BLOCK_M, BLOCK_N), _folded(slope, BLOCK_M, BLOCK_N)
+
+
+@triton.jit
+def _with_sink(total, slope, sink, tau, power, ALIGN: tl.constexpr):
+    """Sums of `_parts` over rows, with one more score, sink (BLOCK_M, 1)."""
+    more = _parts(sink, tau, power, ALIGN)
+    return total + tl.sum(more[0], 1), slope + tl.sum(more[1], 1)
 
 
 @triton.jit
@@ -92,7 +99,7 @@ def _stepped(tau, total, slope, power, ALIGN: tl.constexpr):
 
 
 @triton.jit
-def _bound(one, two, three, power, ALIGN: tl.constexpr, STEPS: tl.constexpr, HELD: tl.constexpr):
+def _bound(one, two, three, power, ALIGN: tl.constexpr, STEPS: tl.constexpr, SLOTS: tl.constexpr):
     """tau of the largest scores (BLOCK_M, BLOCK_N) alone, and a little less: below the row's, whatever was rounded.
 
     NaN where a score is: no step moves it.
@@ -105,7 +112,7 @@ def _bound(one, two, three, power, ALIGN: tl.constexpr, STEPS: tl.constexpr, HEL
         total, slope = _parts(one, tau, power, ALIGN)
         more = _parts(two, tau, power, ALIGN)
         total, slope = total + more[0], slope + more[1]
-        if HELD == 3:
+        if SLOTS == 3:
             more = _parts(three, tau, power, ALIGN)
             total, slope = total + more[0], slope + more[1]
         tau, far = _stepped(tau, tl.sum(total, 1), tl.sum(slope, 1), power, ALIGN)
@@ -158,15 +165,19 @@ def slots_kernel(
     SPANNED: tl.constexpr,
     ALIGN: tl.constexpr,
     STEPS: tl.constexpr,
-    HELD: tl.constexpr,
+    SLOTS: tl.constexpr,
     PLAIN: tl.constexpr,
     PRECISION: tl.constexpr,
     INTERPRETED: tl.constexpr,
+    SINK=None,
+    MODIFIERS=None,
+    MODIFY: tl.constexpr = None,
 ):
     """TAU (g, n), +inf for a row that sees nobody. LIVE (g, blocks, tiles): which tiles may hold weights; LIST and
     COUNTS: the same as `active_tiles` lists them for queries.
 
-    HELD: how many scores a slot keeps, 2 or 3. PLAIN: scores are scale times a product, and scale > 0.
+    SLOTS: how many scores a slot keeps, 2 or 3. PLAIN: scores are scale times a product, and scale > 0. SINK (g,): the
+    logits of one more key. MODIFIERS, MODIFY: modifiers (`modifiers/chain`).
     """
     g, batch, head, i0, i = block_of(n, heads, BLOCK_M)
     length = length_of(LENGTHS, batch, m, PADDED)
@@ -225,8 +236,13 @@ def slots_kernel(
             True,
             PRECISION,
             INTERPRETED,
+            0.0,
+            batch,
+            head,
+            MODIFIERS,
+            MODIFY,
         )
-        one, two, three = _keep(s, one, two, three, HELD)
+        one, two, three = _keep(s, one, two, three, SLOTS)
     for turn in range(partial):
         first = partial_tile(turn, start, inner, outer, BLOCK_N)
         s = tile(
@@ -264,10 +280,21 @@ def slots_kernel(
             False,
             PRECISION,
             INTERPRETED,
+            0.0,
+            batch,
+            head,
+            MODIFIERS,
+            MODIFY,
         )
-        one, two, three = _keep(s, one, two, three, HELD)
+        one, two, three = _keep(s, one, two, three, SLOTS)
     one, two, three = one * after, two * after, three * after
-    tau = _bound(one, two, three, power, ALIGN, STEPS, HELD)
+    seen, sink = tl.full([BLOCK_M], 1, tl.int32), 0.0
+    if SINK is not None:  # a score more of the first slot
+        seen = tl.max((one != -float("inf")).to(tl.int32), 1)
+        sink = tl.load(SINK + g).to(tl.float32) + tl.zeros([BLOCK_M, 1], tl.float32)
+        first_slot = tl.where(tl.arange(0, BLOCK_N)[None, :] == 0, sink, -float("inf"))
+        one, two, three = _keep(first_slot, one, two, three, SLOTS)
+    tau = _bound(one, two, three, power, ALIGN, STEPS, SLOTS)
     lost = tl.where(tau != tau, 1.0, 0.0)[:, None]  # rows of NaN: their tiles are all live
     tl.debug_barrier()  # LIVE is all zeros
     total, slope = tl.zeros([BLOCK_M, 4], tl.float32), tl.zeros([BLOCK_M, 4], tl.float32)
@@ -307,6 +334,11 @@ def slots_kernel(
             True,
             PRECISION,
             INTERPRETED,
+            0.0,
+            batch,
+            head,
+            MODIFIERS,
+            MODIFY,
         )
         more = _sums(s, tau, power, BLOCK_M, BLOCK_N, ALIGN)
         _mark(LIVE + first // BLOCK_N, more[1] + lost, INTERPRETED)
@@ -348,11 +380,18 @@ def slots_kernel(
             False,
             PRECISION,
             INTERPRETED,
+            0.0,
+            batch,
+            head,
+            MODIFIERS,
+            MODIFY,
         )
         more = _sums(s, tau, power, BLOCK_M, BLOCK_N, ALIGN)
         _mark(LIVE + first // BLOCK_N, more[1] + lost, INTERPRETED)
         total, slope = total + more[0], slope + more[1]
     total, slope = tl.sum(total, 1), tl.sum(slope, 1)
+    if SINK is not None:
+        total, slope = _with_sink(total, slope, sink, tau, power, ALIGN)
     tau, far = _stepped(tau, total, slope, power, ALIGN)
     tl.debug_barrier()  # every mark is there
     whole, count = list_tiles(LIVE, 1, LIST, COUNTS, inner, outer, tiles, BLOCK_N, 128)
@@ -397,6 +436,11 @@ def slots_kernel(
                 True,
                 PRECISION,
                 INTERPRETED,
+                0.0,
+                batch,
+                head,
+                MODIFIERS,
+                MODIFY,
             )
             more = _parts(s, tau, power, ALIGN)
             total, slope = total + tl.sum(more[0], 1), slope + tl.sum(more[1], 1)
@@ -437,9 +481,18 @@ def slots_kernel(
                 False,
                 PRECISION,
                 INTERPRETED,
+                0.0,
+                batch,
+                head,
+                MODIFIERS,
+                MODIFY,
             )
             more = _parts(s, tau, power, ALIGN)
             total, slope = total + tl.sum(more[0], 1), slope + tl.sum(more[1], 1)
+        if SINK is not None:
+            total, slope = _with_sink(total, slope, sink, tau, power, ALIGN)
         tau, far = _stepped(tau, total, slope, power, ALIGN)
         step += 1
+    if SINK is not None:
+        tau = tl.where(seen > 0, tau, float("inf"))
     tl.store(TAU + g * n + i, tau, mask=i < n)

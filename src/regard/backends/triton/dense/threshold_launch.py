@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from ..common.pair_tables import DOT
+from ..runtime.fast_launcher import plainly
 from ..runtime.launch_replay import alloc
 from .active_tiles import active_tile_lists
 from .threshold_dot import slots_kernel
@@ -14,14 +15,17 @@ from .threshold_pairs import threshold_kernel
 STEPS = 40  # of Newton's at most
 BUFFER = 128  # scores that a row of a pair's gathers; a larger support takes several walks
 SLOTTED: tuple[int, ...] = (DOT,)  # cores whose scores cost so little that some plain walks beat one that gathers
-HELD = 2  # scores that a slot keeps: with 3 the first walk costs more, and rows need another one less often
+SLOTS = 2  # scores that a slot keeps: with 3 the first walk costs more, and rows need another one less often
 REGISTERS = 128  # of a thread in 16 bits: four blocks run beside each other
 
 
 def find_tau(
-    call: Any, sizes: dict[str, Any], given: tuple[Any, ...], tau: Tensor, live: Tensor
+    call: Any, sizes: dict[str, Any], given: tuple[Any, ...], tau: Tensor, live: Tensor, more: dict[str, Any]
 ) -> tuple[Tensor, Tensor]:
-    """Fills tau (g, n) and live, of (g, blocks, tiles). Lists of live tiles of each block of queries, their counts."""
+    """Fills tau (g, n) and live, of (g, blocks, tiles). Lists of live tiles of each block of queries, their counts.
+
+    more: modifiers and a sink, by name, which dot products may have.
+    """
     grid, vectors, marks, numbers = given
     sizes = {name: size for name, size in sizes.items() if name not in ("DV", "DVP")}
     if call.core not in SLOTTED or sizes["BLOCK_M"] < 64:  # wide heads in fp32 have no registers left for slots
@@ -43,10 +47,10 @@ def find_tau(
         return active_tile_lists(call, live, numbers[2:4], False)
     table = alloc(live.numel(), live.device, torch.int16)
     counts = alloc((grid[1], grid[0], 2), live.device, torch.int32)
-    plain = not (sizes["OWNED"] or sizes["BIASED"]) and call.scale > 0
-    if call.v.dtype != torch.float32:
+    plain = not (sizes["OWNED"] or sizes["BIASED"] or call.modifiers) and call.scale > 0
+    if call.v.dtype != torch.float32 and not call.modifiers:
         sizes |= {"maxnreg": REGISTERS}
-    slots_kernel[grid](
+    (plainly(slots_kernel) if more else slots_kernel)[grid](
         *vectors,
         *marks,
         tau,
@@ -57,8 +61,9 @@ def find_tau(
         call.power,
         ALIGN=call.align,
         STEPS=STEPS,
-        HELD=HELD,
+        SLOTS=SLOTS,
         PLAIN=plain,
+        **more,
         **sizes,
     )
     return table, counts

@@ -6,6 +6,7 @@ import triton.language as tl
 from ..common.key_bias import with_columns
 from ..common.pair_scores import above, beside, flat, pair_scores, places_in
 from ..common.range_masks import allowed
+from ..modifiers.chain import modified, modified_with_slope
 from .primitives import numbers_of, product, rows_of
 
 LOG2E = tl.constexpr(1.4426950408889634)
@@ -94,10 +95,16 @@ def tile(
     PRECISION: tl.constexpr,
     INTERPRETED: tl.constexpr,
     ones=0.0,
+    batch=0,
+    head=0,
+    MODIFIERS=None,
+    MODIFY: tl.constexpr = None,
+    BASE_2: tl.constexpr = False,
 ):
     """Scores (BLOCK_M, BLOCK_N) of a tile, -inf where masked. `own` (BLOCK_M,) is added to rows, BIAS to columns.
 
-    rows and columns bound what may be seen, total is the length of the table Y.
+    rows and columns bound what may be seen, total is the length of the table Y. MODIFY: modifiers of the scores of
+    queries (rows) and keys (columns), if any; then scores come in their own unit, and leave in base 2 where BASE_2.
     """
     s = products(
         x,
@@ -145,7 +152,94 @@ def tile(
         KEPT,
         SPANNED,
         WHOLE,
+        batch,
+        head,
+        MODIFIERS,
+        MODIFY,
+        BASE_2,
     )
+
+
+@triton.jit
+def tile_with_slope(
+    x,
+    XT,
+    YT,
+    Y,
+    R,
+    mode,
+    own,
+    BIAS,
+    KEEP,
+    low,
+    high,
+    i0,
+    first,
+    rows,
+    columns,
+    total,
+    left,
+    right,
+    scale,
+    batch,
+    head,
+    MODIFIERS,
+    CORE: tl.constexpr,
+    D: tl.constexpr,
+    DP: tl.constexpr,
+    WIDTH: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    OWNED: tl.constexpr,
+    BIASED: tl.constexpr,
+    KEPT: tl.constexpr,
+    SPANNED: tl.constexpr,
+    WHOLE: tl.constexpr,
+    PRECISION: tl.constexpr,
+    INTERPRETED: tl.constexpr,
+    ones,
+    MODIFY: tl.constexpr,
+    SLOPES: tl.constexpr,
+    FROM: tl.constexpr,
+    BASE_2: tl.constexpr,
+    KEYS: tl.constexpr,
+):
+    """The scores of `tile`, and their slope by what the FROM-th modifier is given. KEYS: rows are keys."""
+    s = products(
+        x,
+        XT,
+        YT,
+        Y,
+        R,
+        mode,
+        BIAS,
+        i0,
+        first,
+        total,
+        CORE,
+        D,
+        DP,
+        WIDTH,
+        BLOCK_M,
+        BLOCK_N,
+        BIASED,
+        WHOLE,
+        PRECISION,
+        INTERPRETED,
+        ones,
+    )
+    i = i0 + tl.arange(0, BLOCK_M)
+    s = biased(s * scale, own, BIAS, first, total, False, BLOCK_N, OWNED, BIASED, WHOLE)
+    j = first + tl.arange(0, BLOCK_N)
+    if KEYS:
+        query, key = j[None, :], i[:, None]
+    else:
+        query, key = i[:, None], j[None, :]
+    s, slope = modified_with_slope(s, query, key, batch, head, MODIFIERS, MODIFY, SLOPES, FROM)
+    if BASE_2:
+        s *= LOG2E
+    s = closed(s, i, KEEP, low, high, first, rows, columns, total, left, right, False, BLOCK_N, KEPT, SPANNED, WHOLE)
+    return s, slope
 
 
 @triton.jit
@@ -170,15 +264,66 @@ def opened(
     KEPT: tl.constexpr,
     SPANNED: tl.constexpr,
     WHOLE: tl.constexpr,
+    batch=0,
+    head=0,
+    MODIFIERS=None,
+    MODIFY: tl.constexpr = None,
+    BASE_2: tl.constexpr = False,
 ):
-    """Scores with what belongs to rows and columns, -inf where a pair is closed. DEEP: s is in patches (`flat`), and i,
-    own, low and high are (T, BLOCK_M / T)."""
-    j = first + (places_in(BLOCK_N, 4) if DEEP else tl.arange(0, BLOCK_N))
+    """Scores with what belongs to rows and columns, modified, -inf where a pair is closed. DEEP: s is in patches
+    (`flat`), and i, own, low and high are (T, BLOCK_M / T); such scores have no modifiers."""
+    s = biased(s, own, BIAS, first, total, DEEP, BLOCK_N, OWNED, BIASED, WHOLE)
+    if MODIFY is not None:
+        s = modified(s, i[:, None], (first + tl.arange(0, BLOCK_N))[None, :], batch, head, MODIFIERS, MODIFY)
+        if BASE_2:
+            s *= LOG2E
+    return closed(s, i, KEEP, low, high, first, rows, columns, total, left, right, DEEP, BLOCK_N, KEPT, SPANNED, WHOLE)
+
+
+@triton.jit
+def biased(
+    s,
+    own,
+    BIAS,
+    first,
+    total,
+    DEEP: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    OWNED: tl.constexpr,
+    BIASED: tl.constexpr,
+    WHOLE: tl.constexpr,
+):
+    """Scores with what belongs to rows and columns."""
     if OWNED:
         s += beside(own, DEEP)
     if BIASED == 1:
+        j = first + (places_in(BLOCK_N, 4) if DEEP else tl.arange(0, BLOCK_N))
         s += above(numbers_of(BIAS, j, total, 0.0, WHOLE), DEEP)
+    return s
+
+
+@triton.jit
+def closed(
+    s,
+    i,
+    KEEP,
+    low,
+    high,
+    first,
+    rows,
+    columns,
+    total,
+    left,
+    right,
+    DEEP: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    KEPT: tl.constexpr,
+    SPANNED: tl.constexpr,
+    WHOLE: tl.constexpr,
+):
+    """Scores, -inf where a pair is closed."""
     if not WHOLE:
+        j = first + (places_in(BLOCK_N, 4) if DEEP else tl.arange(0, BLOCK_N))
         may = meeting(
             beside(i, DEEP),
             above(j, DEEP),

@@ -40,6 +40,29 @@ def launched(kernel: Any) -> Any:
     return kernel if INTERPRETED else Launched(kernel)
 
 
+def plainly(kernel: Any) -> Any:
+    """kernel[grid], launched by Triton itself and never replayed: of arguments that are tuples of tensors."""
+    return _Plainly(kernel.kernel) if isinstance(kernel, Launched) else kernel
+
+
+class _Plainly:
+    def __init__(self, kernel: Any):
+        self.kernel = kernel
+
+    def __getitem__(self, grid: tuple[int, ...]) -> Callable[..., Any]:
+        def launch(*arguments: Any, **constants: Any) -> None:
+            tape, device = current_tape(), arguments[0].get_device()
+            if tape is not None:
+                tape.replayable = False
+            if device >= 0 and device != torch.cuda.current_device():
+                with torch.cuda.device(device):
+                    self.kernel[grid](*arguments, **constants, **OPTIONS)
+            else:
+                self.kernel[grid](*arguments, **constants, **OPTIONS)
+
+        return launch
+
+
 class Launched:
     """A kernel whose arguments are given by position, tensors always in the same places, and constants by name."""
 

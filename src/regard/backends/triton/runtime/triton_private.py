@@ -31,8 +31,10 @@ def has_launch_hooks() -> bool:
 
 
 def constants_in_order(kernel: Any, constants: dict[str, Any]) -> list[Any]:
-    """The constants of a call, in the order of the kernel's arguments: the compiled kernel takes them last."""
-    return [constants[each.name] for each in kernel.params if each.is_constexpr]
+    """The constants of a call, in the order of the kernel's arguments: the compiled kernel takes them last, and with
+    them what a call leaves out."""
+    chosen = [each for each in kernel.params if each.is_constexpr or each.has_default]
+    return [constants.get(each.name, each.default) if each.has_default else constants[each.name] for each in chosen]
 
 
 def specializes(kernel: Any, place: int) -> bool:

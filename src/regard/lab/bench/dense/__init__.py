@@ -10,12 +10,13 @@ from .additive import additive
 from .features import features
 from .gqa import shared
 from .harness import BenchSetting
+from .modified import modified
 from .pyramids import pyramids
 from .softmax import gaussian, sigmoid, window
 from .sparse import best, entmax
 
 Part = Callable[[BenchSetting], Iterator[BenchResult]]
-PARTS: tuple[Part, ...] = (additive, gaussian, window, sigmoid, entmax, best, shared, features, pyramids)
+PARTS: tuple[Part, ...] = (additive, gaussian, window, modified, sigmoid, entmax, best, shared, features, pyramids)
 
 
 def main(parts: str = "all", json: bool = False, warm: bool = False) -> None:
