@@ -126,7 +126,7 @@ def gemma():
 def bart():
     torch.manual_seed(0)
     sizes = {"vocab_size": 64, "d_model": 32, "encoder_layers": 1, "decoder_layers": 1, "max_position_embeddings": 64}
-    heads = {name: 4 for name in ("encoder_attention_heads", "decoder_attention_heads")}
+    heads = dict.fromkeys(("encoder_attention_heads", "decoder_attention_heads"), 4)
     ffn = {"encoder_ffn_dim": 32, "decoder_ffn_dim": 32, "decoder_start_token_id": 1, "pad_token_id": 0}
     config = transformers.BartConfig.from_dict(sizes | heads | ffn)
     config.eos_token_id = config.forced_eos_token_id = None
