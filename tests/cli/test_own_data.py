@@ -167,7 +167,7 @@ def test_a_graph_of_types_is_trained_and_its_gat_judged(tmp_path):
     done("train", "hetero", "--data", tmp_path / "t.npz", *kinds, "--seeds", 1, "--out", tmp_path / "run", "--json")
     report = judged(tmp_path, tmp_path / "run" / "gat-0", "--tests", "task,fidelity")
     assert not any(test["left_out"] for test in report["tests"])
-    assert "A network of the kind han is not judged" in refused(
+    assert "Networks of the kind han cannot be judged" in refused(
         "judge", tmp_path / "run" / "han-0", "-o", tmp_path / "r"
     )
 

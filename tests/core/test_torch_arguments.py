@@ -222,7 +222,7 @@ def test_alignments_answer_to_their_other_names(qkv, other, own):
 
 @pytest.mark.parametrize("name", sorted(set(ELSEWHERE) - {"rotary"}))
 def test_names_of_other_things_are_answered_by_the_line_for_them(qkv, name):
-    with pytest.raises(ValueError, match=f"score={name!r}: it|score={name!r}: several heads"):
+    with pytest.raises(ValueError, match=f"score={name!r}: it|score={name!r}: heads are an axis"):
         attend(*qkv, score=name)
 
 

@@ -150,7 +150,7 @@ def refusals() -> None:
     q = grown((1, 2, 8, 4), torch.float32, 0)
     for call, words in (
         (lambda: attend_sharded(q, q, q, align="entmax15", way="ring"), "depend on all keys of a row together"),
-        (lambda: attend_sharded(q, q, q, ScaledDot() | regard.ALiBi(2)), "ALiBi asks where a pair stands"),
+        (lambda: attend_sharded(q, q, q, ScaledDot() | regard.ALiBi(2)), "ALiBi depends on positions"),
         (lambda: attend_sharded(q, q, q, over=regard.Edges(torch.zeros(2, 1).long())), "cannot be sharded"),
         (lambda: attend_sharded(q[..., :3, :], q, q), "expected an even number"),
         (lambda: shard(torch.zeros(7, 2)), "pad them to 8"),

@@ -92,7 +92,7 @@ def test_the_backend_is_chosen_by_its_name_and_left_again():
 def test_the_backend_refuses_what_would_stay_unchanged():
     backends = pytest.importorskip("regard.integrations.diffusers")
     model, _ = unet()
-    with pytest.raises(ValueError, match=r"AttnProcessor2_0, which does not ask.*regard\.nn\.replace"):
+    with pytest.raises(ValueError, match=r"AttnProcessor2_0, which does not call.*regard\.nn\.replace"):
         model.set_attention_backend("regard:entmax15")
     with pytest.raises(ValueError, match="did you mean 'entmax15'"):
         backends.register("regard:entmx15")

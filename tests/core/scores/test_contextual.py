@@ -51,7 +51,7 @@ def test_decoding_with_a_cache_is_the_whole():
 
 def test_edges_have_no_order_of_keys():
     q = torch.randn(1, 4, 4)
-    with pytest.raises(Refused, match="CoPE has an order of keys, which edges do not"):
+    with pytest.raises(Refused, match="CoPE needs ordered keys, which edges do not"):
         attend(q, q, q, CoPE(4), over=Edges(torch.tensor([[0, 1], [1, 2]])))
 
 

@@ -62,7 +62,7 @@ def test_features_of_a_row_sum_to_one_or_are_none(tmp_path: Path) -> None:
 
 def test_absent_data_say_what_to_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("REGARD_DATA", raising=False)
-    with pytest.raises(MissingData, match=r"set REGARD_DATA to the folder in which planetoid/cora\.npz lies"):
+    with pytest.raises(MissingData, match=r"set REGARD_DATA to the folder that contains planetoid/cora\.npz"):
         planetoid("cora")
     monkeypatch.setenv("REGARD_DATA", str(tmp_path))
     with pytest.raises(MissingData, match=r"no planetoid/cora\.npz in REGARD_DATA="):
