@@ -36,9 +36,9 @@ class MeanPooling(nn.Module):
     score, align = scores.Dot(), Uniform()
 
     def forward(self, query: Tensor, keys: Tensor, over: Structure | None = None) -> Attended:
-        nobody = keys.new_zeros(*query.shape[:-1], keys.shape[-1])
-        found = attend(nobody.unsqueeze(-3), keys.unsqueeze(-3), keys.unsqueeze(-3), self.score, self.align, over)
-        return Attended(found.out.squeeze(-3), found.map)
+        no_query = keys.new_zeros(*query.shape[:-1], keys.shape[-1])
+        attended = attend(no_query.unsqueeze(-3), keys.unsqueeze(-3), keys.unsqueeze(-3), self.score, self.align, over)
+        return Attended(attended.out.squeeze(-3), attended.map)
 
 
 class Hops(nn.Module):

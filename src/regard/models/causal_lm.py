@@ -56,8 +56,8 @@ class ForgettingAttention(nn.Module):
         log_f = F.logsigmoid(self.gate(x)).mT
         inner = self.attention
         q, k, v = (split(proj(x), inner.heads) for proj in (inner.q_proj, inner.k_proj, inner.v_proj))
-        found = attend(q, k, v, ScaledDot() | ForgettingGate(log_f), over=Causal())
-        return Attended(inner.out_proj(found.out.transpose(-3, -2).flatten(-2)), found.map)
+        attended = attend(q, k, v, ScaledDot() | ForgettingGate(log_f), over=Causal())
+        return Attended(inner.out_proj(attended.out.transpose(-3, -2).flatten(-2)), attended.map)
 
 
 def split(x: Tensor, heads: int) -> Tensor:

@@ -26,6 +26,6 @@ class TaskModel(nn.Module):
     def forward(self, batch: Batch) -> Answer:
         encoded = self.features(batch)
         asked = self.query(encoded, batch)
-        ran = apply_attention(self.attention, asked, encoded)
-        maps, samples = maps_and_samples(ran)
-        return Answer(self.output(ran.out, asked, encoded, batch), maps, encoded.maps, samples)
+        attended = apply_attention(self.attention, asked, encoded)
+        maps, samples = maps_and_samples(attended)
+        return Answer(self.output(attended.out, asked, encoded, batch), maps, encoded.maps, samples)

@@ -80,8 +80,8 @@ class Attend(nn.Module):
         assert score is not None
         q, k, v = query.unsqueeze(-3), keys.unsqueeze(-3), values.unsqueeze(-3)
         dropout = self.dropout if self.training else 0.0
-        found = attend(q, k, v, score, self.align, over, dropout=dropout, sample=self.training, state=state)
-        return Attended(found.out.squeeze(-3), found.map, found.sample, found.state)
+        attended = attend(q, k, v, score, self.align, over, dropout=dropout, sample=self.training, state=state)
+        return Attended(attended.out.squeeze(-3), attended.map, attended.sample, attended.state)
 
     def _check(self, query: Tensor | None, keys: Tensor, scores: Tensor | None) -> None:
         if not isinstance(keys, Tensor) or keys.ndim < 2 or keys.shape[-1] != self.d_k:

@@ -209,7 +209,7 @@ class Attention(nn.Module):
             state = nn.functional.pad(state, (0, k.shape[-2] - state.shape[-1]))
         try:
             over = over if cache is None else cache.structure(over, q.shape[-2])
-            found = attend(
+            attended = attend(
                 q,
                 k,
                 v,
@@ -227,7 +227,7 @@ class Attention(nn.Module):
             if cache is not None:  # roll the cache back if the step fails
                 cache.truncate(before)
             raise
-        return replace(found, out=self.join_heads(found.out, query))
+        return replace(attended, out=self.join_heads(attended.out, query))
 
     def join_heads(self, out: Tensor, query: Tensor) -> Tensor:
         """(..., heads, n, d_v) -> (..., n, out_dim)"""

@@ -111,7 +111,7 @@ class MultiheadAttention(nn.MultiheadAttention):
         score = self.score
         for each in bias:
             score = score | PairBias(each)
-        found = attend(
+        attended = attend(
             q,
             k,
             v,
@@ -122,11 +122,11 @@ class MultiheadAttention(nn.MultiheadAttention):
             sample=self.training,
             backend=self.backend,
         )
-        out = self.out_proj(found.out.transpose(-3, -2).flatten(-2))
+        out = self.out_proj(attended.out.transpose(-3, -2).flatten(-2))
         weights = None
         if need_weights:
             grad = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad)
-            weights = found.map.weights(grad=grad)
+            weights = attended.map.weights(grad=grad)
             weights = weights.mean(1) if average_attn_weights else weights
             weights = weights if batched else weights[0]
         if not batched:

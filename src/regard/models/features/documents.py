@@ -41,9 +41,9 @@ class Documents(nn.Module):
         states, last = run(self.lower, self.words.vectors(batch.inputs[real]), lengths)
         inside = torch.arange(states.shape[1], device=states.device) < lengths[:, None]
         encoded = Encoded(self.dropout(states), len(states), Padding(lengths), last, inside)
-        found = apply_attention(self.attention, self.question.expand(len(states), 1, -1), encoded)
-        sentences = found.out.new_zeros(*real.shape, self.dim)
-        sentences[real] = found.out[:, 0]
+        attended = apply_attention(self.attention, self.question.expand(len(states), 1, -1), encoded)
+        sentences = attended.out.new_zeros(*real.shape, self.dim)
+        sentences[real] = attended.out[:, 0]
         values, summary = run(self.upper, self.dropout(sentences), batch.lengths)
-        maps = () if self.attention is None else (found.map,)
+        maps = () if self.attention is None else (attended.map,)
         return Encoded(self.dropout(values), len(batch), batch.over, summary, batch.real, maps)

@@ -33,7 +33,7 @@ class SAGEConv(nn.Module):
     def forward(self, x: Tensor, edge_index: Any, return_map: bool = False) -> Any:
         nodes = x.shape[0]
         index = read_graph(edge_index).within(nodes, nodes).index
-        nobody = x.new_zeros(1, nodes, 1)
-        ran = attend(nobody, nobody, x[None], "dot", "uniform", Edges(index, (nodes, nodes)))
-        out = self.lin_l(ran.out[0]) + self.lin_r(x)
-        return (out, ran.map) if return_map else out
+        no_query = x.new_zeros(1, nodes, 1)
+        attended = attend(no_query, no_query, x[None], "dot", "uniform", Edges(index, (nodes, nodes)))
+        out = self.lin_l(attended.out[0]) + self.lin_r(x)
+        return (out, attended.map) if return_map else out

@@ -62,5 +62,5 @@ class MSAColumnAttention(GatedRows):
     def forward(self, x: Tensor, over: Structure | None = None) -> Attended:
         """over: which sequences may be attended, such as Padding(counts[:, None]) for one number an item."""
         self._check(x)
-        found = self._attended(self.norm(x).transpose(-3, -2), None, over)
-        return Attended(found.out.transpose(-3, -2), found.map)
+        attended = self._attended(self.norm(x).transpose(-3, -2), None, over)
+        return Attended(attended.out.transpose(-3, -2), attended.map)

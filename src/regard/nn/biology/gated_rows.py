@@ -39,9 +39,9 @@ class GatedRows(nn.Module):
         score = ScaledDot()
         if bias is not None:
             made = score | SharedPairBias(bias.reshape(-1, *bias.shape[-3:]), max(1, x.shape[-3]))
-            found = attend(q, k, v, made, over=over)
+            attended = attend(q, k, v, made, over=over)
         else:
-            found = attend(q, k, v, score, over=over)
+            attended = attend(q, k, v, score, over=over)
         gate = torch.sigmoid(self.gate_proj(x))
-        out = self.out_proj(found.out.transpose(-3, -2).flatten(-2) * gate)
-        return Attended(out, found.map)
+        out = self.out_proj(attended.out.transpose(-3, -2).flatten(-2) * gate)
+        return Attended(out, attended.map)

@@ -38,5 +38,5 @@ class TriangleAttention(GatedRows):
             raise ValueError(f"TriangleAttention: z is {tuple(z.shape)}, expected pairs (..., n, n, {self.dim}).")
         z = z if self.node == "starting" else z.transpose(-3, -2)
         z = self.norm(z)
-        found = self._attended(z, self.bias_proj(z).movedim(-1, -3), over)
-        return found if self.node == "starting" else Attended(found.out.transpose(-3, -2), found.map)
+        attended = self._attended(z, self.bias_proj(z).movedim(-1, -3), over)
+        return attended if self.node == "starting" else Attended(attended.out.transpose(-3, -2), attended.map)

@@ -43,8 +43,8 @@ class AGNNConv(GraphLayer):
     def forward(self, x: Tensor, edge_index: Any = None, return_map: bool = False) -> Any:
         graph = self.read(edge_index, x)
         k = F.normalize(x, dim=-1).unsqueeze(-3)  # (..., 1, N, F)
-        ran = self.over_edges(k * self.beta.to(k.dtype), k, x.unsqueeze(-3), "dot", graph, self.add_self_loops)
-        return self.answer(ran.out.squeeze(-3), ran, graph, self.add_self_loops, None, return_map)
+        attended = self.over_edges(k * self.beta.to(k.dtype), k, x.unsqueeze(-3), "dot", graph, self.add_self_loops)
+        return self.answer(attended.out.squeeze(-3), attended, graph, self.add_self_loops, None, return_map)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"

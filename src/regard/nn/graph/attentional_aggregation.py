@@ -71,12 +71,12 @@ class AttentionalAggregation(nn.Module):
         k, v = gate.unsqueeze(-3), x.unsqueeze(-3)
         shape = (*k.shape[:-2], graphs, k.shape[-1])
         if gate.shape[-1] == 1:
-            ran = attend(k.new_ones(shape), k, v, "dot", over=membership(batch, graphs))
+            attended = attend(k.new_ones(shape), k, v, "dot", over=membership(batch, graphs))
         else:
             score = Additive(activation="identity", features=True)
-            ran = attend(k.new_zeros(shape), k, v, score, over=membership(batch, graphs))
-        out = ran.out.squeeze(-3)
-        return (out, ran.map) if return_map else out
+            attended = attend(k.new_zeros(shape), k, v, score, over=membership(batch, graphs))
+        out = attended.out.squeeze(-3)
+        return (out, attended.map) if return_map else out
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(gate_nn={self.gate_mlp or self.gate_nn}, nn={self.mlp or self.nn})"

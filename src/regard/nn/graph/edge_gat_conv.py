@@ -72,11 +72,11 @@ class EdgeGATConv(GraphLayer):
         k, key = heads_first(self.lin_src(source), self.heads), heads_first(self.lin_edge(attr), self.heads)
         score = GATv2(slope=self.negative_slope)
         score.v = self.att
-        ran = self.over_edges(q, k, heads_first(self.lin_value(source), self.heads), score, graph, key=key)
+        attended = self.over_edges(q, k, heads_first(self.lin_value(source), self.heads), score, graph, key=key)
         j, i = graph.index[0], graph.index[1]
         seen = F.leaky_relu(q[..., i, :] + k[..., j, :] + key, self.negative_slope)  # the new edge features
-        out, new = heads_last(ran.out, self.concat), heads_last(seen, self.concat)
-        return (out, new, ran.map) if return_map else (out, new)
+        out, new = heads_last(attended.out, self.concat), heads_last(seen, self.concat)
+        return (out, new, attended.map) if return_map else (out, new)
 
     def __repr__(self) -> str:
         return (

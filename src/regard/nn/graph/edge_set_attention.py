@@ -122,8 +122,8 @@ class EdgeSetAttention(nn.Module):
         q = heads_first(self.pool["query"](seeds).repeat(count, 1), self.heads)
         k, v = (heads_first(self.pool[name](z), self.heads) for name in ("key", "value"))
         asks = torch.arange(count, device=z.device).repeat_interleave(seeds.shape[0])
-        ran = attend(q, k, v, "scaled_dot", self.align, Segments(asks, key_ids=home), backend=self.backend)
-        return seeds.repeat(count, 1) + self.pool["out"](heads_last(ran.out)), ran.map
+        attended = attend(q, k, v, "scaled_dot", self.align, Segments(asks, key_ids=home), backend=self.backend)
+        return seeds.repeat(count, 1) + self.pool["out"](heads_last(attended.out)), attended.map
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.in_channels}, {self.dim}, heads={self.heads}, blocks={self.kinds!r})"

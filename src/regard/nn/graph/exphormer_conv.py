@@ -106,13 +106,13 @@ class ExphormerConv(GraphLayer):
             x = torch.cat([x, self._virtual(virtual, count, x)])
         merged, key = self._union(graph, attr, ids, count, batch, expander)
         q, k, v = (heads_first(part(x), self.heads) for part in (self.lin_query, self.lin_key, self.lin_value))
-        ran = self.over_edges(q, k, v, self.score, merged, False, key, join="mul")
-        out = heads_last(ran.out)
+        attended = self.over_edges(q, k, v, self.score, merged, False, key, join="mul")
+        out = heads_last(attended.out)
         found: list[Any] = [out[:nodes]]
         if return_virtual:
             found.append(out[nodes:])
         if return_map:
-            found.append(ran.map)
+            found.append(attended.map)
         return found[0] if len(found) == 1 else tuple(found)
 
     def _virtual(self, given: Tensor | None, count: int, x: Tensor) -> Tensor:

@@ -107,13 +107,13 @@ class GATConv(GraphLayer):
         values = heads_first(values, self.heads)
         key = self._edge_term(edge_features(self, edge_attr, graph, self.edge_dim), graph.index, q, k)
         values = dropped(values, self.value_dropout, self.training)
-        ran = self.over_edges(q, k, values, GAT(slope=self.negative_slope), graph, self.add_self_loops, key)
-        out = heads_last(ran.out, self.concat)
+        attended = self.over_edges(q, k, values, GAT(slope=self.negative_slope), graph, self.add_self_loops, key)
+        out = heads_last(attended.out, self.concat)
         if self.res is not None and target is not None:
             out = out + self.res(target)
         if self.bias is not None:
             out = out + self.bias
-        return self.answer(out, ran, graph, self.add_self_loops, return_attention_weights, return_map)
+        return self.answer(out, attended, graph, self.add_self_loops, return_attention_weights, return_map)
 
     def _targets(self, graph: Adjacency, size: "tuple[int, int] | None", sources: int) -> int:
         """Number of targets without features: from size= (sources, targets), or from the adjacency."""

@@ -56,6 +56,6 @@ class GatedReadout(nn.Module):
         batch, graphs = graphs_of(h.shape[0], batch, None, graphs, h.device)
         score = Additive(activation="identity", features=True)  # s = 0 + gate, one for each feature
         q = k.new_zeros(1, graphs, k.shape[-1])
-        ran = attend(q, k, v, score, Sigmoid(bias=0.0), over=membership(batch, graphs))
-        out = ran.out[0].tanh()
-        return (out, ran.map) if return_map else out
+        attended = attend(q, k, v, score, Sigmoid(bias=0.0), over=membership(batch, graphs))
+        out = attended.out[0].tanh()
+        return (out, attended.map) if return_map else out

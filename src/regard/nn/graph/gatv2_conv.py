@@ -83,13 +83,13 @@ class GATv2Conv(GraphLayer):
             if self.add_self_loops:
                 attr = with_loops(attr, graph.index, q.shape[-2], k.shape[-2], self.fill_value)
             key = heads_first(self.lin_edge(attr), self.heads)
-        ran = self.over_edges(q, k, k, self._score(), graph, self.add_self_loops, key)
-        out = heads_last(ran.out, self.concat)
+        attended = self.over_edges(q, k, k, self._score(), graph, self.add_self_loops, key)
+        out = heads_last(attended.out, self.concat)
         if self.res is not None:
             out = out + self.res(target)
         if self.bias is not None:
             out = out + self.bias
-        return self.answer(out, ran, graph, self.add_self_loops, return_attention_weights, return_map)
+        return self.answer(out, attended, graph, self.add_self_loops, return_attention_weights, return_map)
 
     def _score(self) -> GATv2:
         score = GATv2(slope=self.negative_slope)

@@ -68,9 +68,11 @@ class GraphSelfAttention(MultiheadAttention):
             over = same_graph(x.shape[-2], batch, graphs, x.device)
         q, k, v = self._project(x, x, x, True)
         dropout = self.dropout if self.training else 0.0
-        ran = attend(q, k, v, self.score, self.align, over, dropout=dropout, sample=self.training, backend=self.backend)
-        out = self.out_proj(heads_last(ran.out))
-        return (out, ran.map) if return_map else out
+        attended = attend(
+            q, k, v, self.score, self.align, over, dropout=dropout, sample=self.training, backend=self.backend
+        )
+        out = self.out_proj(heads_last(attended.out))
+        return (out, attended.map) if return_map else out
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.channels}, heads={self.num_heads})"

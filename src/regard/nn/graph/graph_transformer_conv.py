@@ -70,14 +70,14 @@ class GraphTransformerConv(GraphLayer):
             raise ValueError(f"GraphTransformerConv(edge_dim={self.edge_dim}) needs edge_attr (E, {self.edge_dim}).")
         q, k, v = (heads_first(part(x), self.heads) for part in (self.lin_query, self.lin_key, self.lin_value))
         key = None if attr is None or self.lin_edge is None else heads_first(self.lin_edge(attr), self.heads)
-        ran = self.over_edges(q, k, v, ScaledDot() | Clamp(self.clamp), graph, key=key, join="mul")
-        found: list[Any] = [self.node(x, heads_last(ran.out))]
+        attended = self.over_edges(q, k, v, ScaledDot() | Clamp(self.clamp), graph, key=key, join="mul")
+        found: list[Any] = [self.node(x, heads_last(attended.out))]
         if key is not None and self.edge is not None and attr is not None:
             j, i = graph.index[0], graph.index[1]
             vectors = q[..., i, :] * k[..., j, :] * key * q.shape[-1] ** -0.5  # (H, E, C)
             found.append(self.edge(attr, heads_last(vectors)))
         if return_map:
-            found.append(ran.map)
+            found.append(attended.map)
         return found[0] if len(found) == 1 else tuple(found)
 
     def __repr__(self) -> str:

@@ -71,11 +71,11 @@ class GraphiTAttention(GraphLayer):
         q = heads_first(self.lin_query(x), self.heads)
         k = q if self.lin_key is None else heads_first(self.lin_key(x), self.heads)
         v = heads_first(self.lin_value(x), self.heads)
-        ran = self.over_edges(q, k, v, ScaledDot() | EdgeBias(kernel.log().to(x.dtype)), graph)
-        out = self.lin_out(heads_last(ran.out))
+        attended = self.over_edges(q, k, v, ScaledDot() | EdgeBias(kernel.log().to(x.dtype)), graph)
+        out = self.lin_out(heads_last(attended.out))
         if degree is not None:
             out = out * degree.to(out.dtype).clamp_min(1).rsqrt()[:, None]
-        return (out, ran.map) if return_map else out
+        return (out, attended.map) if return_map else out
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.channels}, heads={self.heads})"

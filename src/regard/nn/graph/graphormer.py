@@ -71,9 +71,9 @@ class GraphormerAttention(nn.Module):
             first[0] = first[:, 0] = 1
             bias = bias + first * self.virtual[:, :, None]
         dropout = self.dropout if self.training else 0.0
-        ran = attend(q, k, v, ScaledDot() | PairBias(bias), over=over, dropout=dropout)
-        out = self.lin_out(heads_last(ran.out))
-        return (out, ran.map) if return_map else out
+        attended = attend(q, k, v, ScaledDot() | PairBias(bias), over=over, dropout=dropout)
+        out = self.lin_out(heads_last(attended.out))
+        return (out, attended.map) if return_map else out
 
     def _check_distance(self, x: Tensor, distance: Any) -> None:
         nodes = x.shape[-2] - (self.virtual is not None)

@@ -95,8 +95,8 @@ class GRITConv(GraphLayer):
         score = torch.einsum("hpc,hc->hp", pair, self.score).clamp(-self.clamp, self.clamp)
         one = q.new_ones(1, x.shape[0], 1).expand(self.heads, -1, -1)
         zero, value = torch.zeros_like(one), pair @ self.edge_value
-        ran = self.over_edges(one, zero, v, "dot", graph, key=score[..., None], value=value)
-        made = heads_last(ran.out)
+        attended = self.over_edges(one, zero, v, "dot", graph, key=score[..., None], value=value)
+        made = heads_last(attended.out)
         if degree is None:
             made = made * self.by_degree[0]
         else:
@@ -105,7 +105,7 @@ class GRITConv(GraphLayer):
         edges = attr + self.edge_out(self.drop(heads_last(pair)))
         found.append(self.edge_norm(edges) if edges.shape[0] else edges)
         if return_map:
-            found.append(ran.map)
+            found.append(attended.map)
         return tuple(found)
 
     def __repr__(self) -> str:

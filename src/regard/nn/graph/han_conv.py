@@ -84,9 +84,9 @@ class HANConv(GraphLayer):
             name, source, target = parameter_name(tuple(kind)), h[kind[0]], h[kind[-1]]
             q = (target * self.lin_dst[name].transpose(0, 1)).sum(-1, keepdim=True)
             k = (source * self.lin_src[name].transpose(0, 1)).sum(-1, keepdim=True)
-            ran = self.over_edges(q, k, source, GAT(slope=self.negative_slope), graph)
-            paths[kind[-1]].append(F.relu(heads_last(ran.out)))
-            maps[kind] = ran.map
+            attended = self.over_edges(q, k, source, GAT(slope=self.negative_slope), graph)
+            paths[kind[-1]].append(F.relu(heads_last(attended.out)))
+            maps[kind] = attended.map
         out: dict[str, Tensor | None] = {}
         semantic: dict[str, Tensor | None] = {}
         for node_type, found in paths.items():
@@ -103,8 +103,8 @@ class HANConv(GraphLayer):
         if z.numel() == 0:
             return z[0], None
         k = torch.tanh(self.k_lin(z)).mean(1)  # (P, C)
-        ran = attend(self.q, k, z.flatten(1), "dot", backend=self.backend)
-        return ran.out.view_as(z[0]), ran.map.weights(grad=torch.is_grad_enabled())[0]
+        attended = attend(self.q, k, z.flatten(1), "dot", backend=self.backend)
+        return attended.out.view_as(z[0]), attended.map.weights(grad=torch.is_grad_enabled())[0]
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.out_channels}, heads={self.heads})"

@@ -106,11 +106,11 @@ class HGTConv(GraphLayer):
         empty = q.new_zeros((self.heads, 0, q.shape[-1]))
         k, v = torch.cat([empty, *keys], 1), torch.cat([empty, *values], 1)
         index = end_to_end(indices, shifts).to(q.device)
-        ran = self.over_edges(q, k, v, "scaled_dot", Adjacency(index, None, index, held=True))
-        out = self._by_type(heads_last(ran.out), x_dict, starts)
+        attended = self.over_edges(q, k, v, "scaled_dot", Adjacency(index, None, index, held=True))
+        out = self._by_type(heads_last(attended.out), x_dict, starts)
         if not return_map:
             return out
-        return out, TypedMap(ran.map, spans)
+        return out, TypedMap(attended.map, spans)
 
     def _matrix(self, relations: Relations, kind: EdgeType) -> Tensor:
         """(H, d, d) of one edge type."""

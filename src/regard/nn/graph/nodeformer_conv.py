@@ -134,8 +134,8 @@ class NodeFormerConv(GraphLayer):
         into, out_of = self._degrees(graph.index, nodes, v.dtype)
         nobody = v.new_zeros(1, nodes, 1)
         values = heads_last(v * out_of.clamp_min(1).rsqrt()[:, None])[None]  # (1, N, H C)
-        ran = self.over_edges(nobody, nobody, values, "dot", graph, self.add_self_loops)
-        return heads_first(ran.out[0] * into.sqrt()[:, None], self.heads)
+        attended = self.over_edges(nobody, nobody, values, "dot", graph, self.add_self_loops)
+        return heads_first(attended.out[0] * into.sqrt()[:, None], self.heads)
 
     def _degrees(self, index: Tensor, nodes: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """Edges into and out of each node."""

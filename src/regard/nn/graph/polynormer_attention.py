@@ -67,12 +67,12 @@ class PolynormerAttention(nn.Module):
         ids, count = graphs_of(x.shape[-2], batch, None, graphs, x.device)
         k, v = self._heads(self.k(x).sigmoid()), self._heads(self.v(x))
         q = k if self.qk_shared else self._heads(self.q(x).sigmoid())
-        ran = factored_attend(q, k, v, ids=None if batch is None else ids, count=count, eps=EPS, signed=False)
-        found = ran.out.movedim(-3, -1).flatten(
+        attended = factored_attend(q, k, v, ids=None if batch is None else ids, count=count, eps=EPS, signed=False)
+        found = attended.out.movedim(-3, -1).flatten(
             -2
         )  # features of a head are interleaved with stride `heads`, as in torch_geometric
         out = self.dropout(self.lin_out(self.lns(found) * (self.h_lins(x) + self.beta)).relu())
-        return (out, ran.map) if return_map else out
+        return (out, attended.map) if return_map else out
 
     def _heads(self, x: Tensor) -> Tensor:
         """(..., N, C H) -> (..., H, N, C)."""

@@ -150,10 +150,10 @@ class RGATConv(GraphLayer):
         over = Edges(index, (q.shape[-2], k.shape[-2]), key=key, join="add" if self._additive else "mul")
         score: Score = GAT(slope=self.negative_slope) if self._additive else Dot()
         dropout = self.dropout if self.training and self.mod is None else 0.0
-        ran = attend(q, k, v, score, self.align, over, dropout=dropout, backend=self.backend)
-        out = self._kept_count(ran, q, k, v, over, graph, nodes)
+        attended = attend(q, k, v, score, self.align, over, dropout=dropout, backend=self.backend)
+        out = self._kept_count(attended, q, k, v, over, graph, nodes)
         out = self._joined(out)
-        return self.answer(out, ran, graph, False, return_attention_weights, return_map)
+        return self.answer(out, attended, graph, False, return_attention_weights, return_map)
 
     @property
     def _additive(self) -> bool:

@@ -40,9 +40,9 @@ class GraphConv(GraphLayer):
         graph = self.read(edge_index, x)
         v = x.unsqueeze(-3)
         zero = v[..., :1] * 0
-        ran = self.over_edges(zero, zero, v, "dot", graph)
-        degree = ran.map.graph.start.diff()[:, None].to(x.dtype)  # type: ignore[attr-defined]
-        return self.lin_rel(ran.out.squeeze(-3) * degree) + self.lin_root(x)
+        attended = self.over_edges(zero, zero, v, "dot", graph)
+        degree = attended.map.graph.start.diff()[:, None].to(x.dtype)  # type: ignore[attr-defined]
+        return self.lin_rel(attended.out.squeeze(-3) * degree) + self.lin_root(x)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.in_channels}, {self.out_channels})"

@@ -56,9 +56,9 @@ class SGFormerAttention(nn.Module):
             own = x.new_full((nodes,), nodes)
         else:
             own = torch.zeros(count, dtype=x.dtype, device=x.device).scatter_add_(0, ids, x.new_ones(nodes))[ids]
-        ran = factored_attend(q, k, v, ids=None if batch is None else ids, count=count, own=own)
-        out = ran.out.mean(-3)
-        return (out, ran.map) if return_map else out
+        attended = factored_attend(q, k, v, ids=None if batch is None else ids, count=count, own=own)
+        out = attended.out.mean(-3)
+        return (out, attended.map) if return_map else out
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.channels}, heads={self.heads}, head_channels={self.head_channels})"

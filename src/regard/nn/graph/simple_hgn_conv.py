@@ -99,8 +99,8 @@ class SimpleHGNConv(GraphLayer):
         q, k = ((v * a.transpose(0, 1)).sum(-1, keepdim=True) for a in (self.att_dst, self.att_src))
         types = heads_first(self.lin_relation(self.relation), self.heads) * self.att_relation.transpose(0, 1)
         key = types.sum(-1, keepdim=True)[:, ids_within(edge_type, (self.num_relations,), TYPES)]  # (H, E, 1)
-        ran = self.over_edges(q, k, v, GAT(slope=self.negative_slope), graph, key=key)
-        out = ran.out
+        attended = self.over_edges(q, k, v, GAT(slope=self.negative_slope), graph, key=key)
+        out = attended.out
         if previous is not None and self.beta:
             out = (1 - self.beta) * out + self.beta * self._again(previous, v, graph.index)
         out = heads_last(out, self.concat)
@@ -109,9 +109,9 @@ class SimpleHGNConv(GraphLayer):
         out = out if self.bias is None else out + self.bias
         out = F.normalize(out, dim=-1) if self.normalize else out
         if return_weights:
-            weights = ran.map.edges()
+            weights = attended.map.edges()
             return out, weights if previous is None else (1 - self.beta) * weights + self.beta * previous.detach()
-        return (out, ran.map) if return_map else out
+        return (out, attended.map) if return_map else out
 
     def _again(self, previous: Tensor, v: Tensor, index: Tensor) -> Tensor:
         """The values averaged by the previous layer's weights: the softmax of their logarithms."""

@@ -122,12 +122,12 @@ class SuperGATConv(GraphLayer):
             q, k = (torch.cat([z, (z * a[0][:, None]).sum(-1, keepdim=True)], -1) for a in (self.att_r, self.att_l))
         else:
             score, q, k = ScaledDot() | Activation("leaky_relu", slope=self.negative_slope), z, z
-        ran = self.over_edges(q, k, z, score, graph, self.add_self_loops)
+        attended = self.over_edges(q, k, z, score, graph, self.add_self_loops)
         if self.training:
             self._self_supervised(z, graph.index, neg_edge_index, batch)
-        out = heads_last(ran.out, self.concat)
+        out = heads_last(attended.out, self.concat)
         out = out if self.bias is None else out + self.bias
-        return self.answer(out, ran, graph, self.add_self_loops, None, return_map)
+        return self.answer(out, attended, graph, self.add_self_loops, None, return_map)
 
     def _self_supervised(self, z: Tensor, index: Tensor, negative: Tensor | None, batch: Tensor | None) -> None:
         """Logits of edges and non-edges, and their labels."""

@@ -81,12 +81,12 @@ class TransformerConv(GraphLayer):
             edge = heads_first(self.lin_edge(attr), self.heads)
         # made before the attention, so that its gradient waits until that of the attention is done: one row-sized less
         skip = self.lin_skip(target) if self.root_weight else None
-        ran = self.over_edges(q, k, v, "scaled_dot", graph, False, edge, edge)
-        out = heads_last(ran.out, self.concat)
+        attended = self.over_edges(q, k, v, "scaled_dot", graph, False, edge, edge)
+        out = heads_last(attended.out, self.concat)
         if skip is not None:
             if self.lin_beta is None:
                 out = out + skip
             else:
                 beta = self.lin_beta(torch.cat([out, skip, out - skip], -1)).sigmoid()
                 out = beta * skip + (1 - beta) * out
-        return self.answer(out, ran, graph, False, return_attention_weights, return_map)
+        return self.answer(out, attended, graph, False, return_attention_weights, return_map)

@@ -49,9 +49,9 @@ class WalkAttention(GraphLayer):
             if step >= self.start:
                 walked.append(at.squeeze(-3))
         each = torch.stack(walked)  # (lengths, ..., N, F)
-        ran = attend(each.new_ones(1, 1), self.logits.to(each.dtype)[:, None], each.flatten(1), "dot")
-        out = ran.out.view_as(x)
-        return (out, ran.map.row(0)) if return_weights else out
+        attended = attend(each.new_ones(1, 1), self.logits.to(each.dtype)[:, None], each.flatten(1), "dot")
+        out = attended.out.view_as(x)
+        return (out, attended.map.row(0)) if return_weights else out
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.length}, start={self.start})"

@@ -74,5 +74,5 @@ class CrossLayerAttention(nn.Module):
             k, v = state.chunk(2, -1)
             start = k.shape[-2] - x.shape[-2]
         q = q if self.rotary is None else self.rotary(q, start)
-        found = attend(q, k, v, align=self.align, over=over)
-        return Attended(self.out_proj(joined(found.out)), found.map, None, torch.cat([k, v], -1))
+        attended = attend(q, k, v, align=self.align, over=over)
+        return Attended(self.out_proj(joined(attended.out)), attended.map, None, torch.cat([k, v], -1))

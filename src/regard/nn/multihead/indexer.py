@@ -229,5 +229,5 @@ class IndexedAttention(nn.Module):
             k, v = cache.append(k, torch.cat([v, beside], -1))
             v, index_keys = v[..., : self.width], v[..., 0, :, self.width :]
         chosen: Structure = self.indexer.select(x, self.top, index_keys) & Causal(align="end")
-        found = attend(q, k, v, over=chosen if over is None else chosen & over)
-        return Attended(self.out_proj(joined(found.out)), found.map)
+        attended = attend(q, k, v, over=chosen if over is None else chosen & over)
+        return Attended(self.out_proj(joined(attended.out)), attended.map)

@@ -71,16 +71,16 @@ class LatentAttention(nn.Module):
         scale = (self.d + turned.shape[-1]) ** -0.5
         if absorbed if absorbed is not None else cache is not None:
             asked = torch.einsum("...hnd,hdl->...hnl", q, self.expand_keys.to(q.dtype))
-            found = attend(
+            attended = attend(
                 torch.cat([asked, place], -1) * scale, torch.cat([c, turned], -1), c, Dot(), self.align, over
             )
-            out = torch.einsum("...hnl,hdl->...hnd", found.out, self.expand_values.to(q.dtype))
+            out = torch.einsum("...hnl,hdl->...hnd", attended.out, self.expand_values.to(q.dtype))
         else:
             k, v = (
                 torch.einsum("...nl,hdl->...hnd", c.squeeze(-3), w.to(c.dtype))
                 for w in (self.expand_keys, self.expand_values)
             )
             keys = torch.cat([k, turned.expand(*k.shape[:-1], -1)], -1)
-            found = attend(torch.cat([q, place], -1) * scale, keys, v, Dot(), self.align, over)
-            out = found.out
-        return Attended(self.out_proj(joined(out)), found.map)
+            attended = attend(torch.cat([q, place], -1) * scale, keys, v, Dot(), self.align, over)
+            out = attended.out
+        return Attended(self.out_proj(joined(out)), attended.map)

@@ -59,5 +59,5 @@ class MixtureOfBlockAttention(nn.Module):
         if cache is not None:
             k, v = cache.append(k, v)
         chosen: Structure = Selected.top_blocks(q, k, self.block, self.top) & Causal(align="end")
-        found = attend(q, k, v, align=self.align, over=chosen if over is None else chosen & over)
-        return Attended(self.out_proj(joined(found.out)), found.map)
+        attended = attend(q, k, v, align=self.align, over=chosen if over is None else chosen & over)
+        return Attended(self.out_proj(joined(attended.out)), attended.map)

@@ -75,9 +75,9 @@ class MultiTokenAttention(nn.Module):
         causal: Structure = Causal(align="end")
         beside = v.unflatten(-3, (-1, self.group))  # (..., groups, group, m, d): the values of a group, side by side
         values = beside.transpose(-3, -2).flatten(-2).repeat_interleave(self.group, -3)
-        found = attend(q, k, values, self.score, self.align, causal if over is None else causal & over)
-        parts = found.out[..., -n:, :].unflatten(-1, (self.group, -1))  # what w_g gives of the values of head h
+        attended = attend(q, k, values, self.score, self.align, causal if over is None else causal & over)
+        parts = attended.out[..., -n:, :].unflatten(-1, (self.group, -1))  # what w_g gives of the values of head h
         parts = parts.unflatten(-4, (-1, self.group))  # (..., groups, g, n, h, d)
         out = torch.einsum("khg,...kgnhd->...khnd", self.mix.to(parts.dtype), parts).flatten(-4, -3)
-        amap = MixedHeadsMap(LastRowsMap(found.map, n), self.mixing)
+        amap = MixedHeadsMap(LastRowsMap(attended.map, n), self.mixing)
         return Attended(self.out_proj(joined(self.norm(out))), amap)

@@ -63,10 +63,10 @@ class CausalLinearAttention(_Recurrent):
         q, k = functional.elu(q) + 1, functional.elu(k) + 1
         slopes = self.slopes
         fade = None if slopes is None else -slopes[:, None].expand(q.shape[:-1])  # type: ignore[index]
-        found = linear_attend(q, k, functional.pad(v, (0, 1), value=1.0), log_decay=fade, state=state, scale=1.0)
-        mass = found.out[..., -1:]
+        attended = linear_attend(q, k, functional.pad(v, (0, 1), value=1.0), log_decay=fade, state=state, scale=1.0)
+        mass = attended.out[..., -1:]
         share = 1 / mass.detach()[..., 0].reshape(-1, x.shape[-2])
-        out = Attended(found.out[..., :-1] / mass, CombinedMap((found.map,), (share,)), None, found.state)
+        out = Attended(attended.out[..., :-1] / mass, CombinedMap((attended.map,), (share,)), None, attended.state)
         return self._finished(x, out)
 
 
@@ -118,9 +118,9 @@ class LightningAttention(_Recurrent):
     def forward(self, x: Tensor, state: Tensor | None = None) -> Attended:
         q, k, v = (functional.silu(y) for y in self._projected(x))
         decay = -self.slopes[:, None].expand(q.shape[:-1])  # type: ignore[index]
-        found = linear_attend(q, k, v, log_decay=decay, state=state, scale=1.0)
-        out = self.norm(joined(found.out)) * torch.sigmoid(self.gate_proj(x))
-        return Attended(self.out_proj(out), found.map, None, found.state)
+        attended = linear_attend(q, k, v, log_decay=decay, state=state, scale=1.0)
+        out = self.norm(joined(attended.out)) * torch.sigmoid(self.gate_proj(x))
+        return Attended(self.out_proj(out), attended.map, None, attended.state)
 
 
 class GatedLinearAttention(_Recurrent):

@@ -70,7 +70,7 @@ class Mamba2(nn.Module):
         b, c = (split(y, self.groups).repeat_interleave(each, -3) for y in (keys, queries))
         value, step = split(v, self.heads), functional.softplus(dt + self.dt_bias).mT  # (..., heads, n)
         shape = (*lead, self.heads, self.size, self.d)
-        found = linear_attend(
+        attended = linear_attend(
             c,
             b * step[..., None],
             value,
@@ -78,6 +78,6 @@ class Mamba2(nn.Module):
             state=None if state is None else state[..., held:].reshape(shape),
             scale=1.0,
         )
-        y = joined(found.out + self.D[:, None, None] * value)
-        after = [long[..., long.shape[-2] - self.conv + 1 :, :].flatten(-2), found.state.flatten(-3)]  # type: ignore[union-attr]
-        return Attended(self.out_proj(self.norm(y * functional.silu(z))), found.map, None, torch.cat(after, -1))
+        y = joined(attended.out + self.D[:, None, None] * value)
+        after = [long[..., long.shape[-2] - self.conv + 1 :, :].flatten(-2), attended.state.flatten(-3)]  # type: ignore[union-attr]
+        return Attended(self.out_proj(self.norm(y * functional.silu(z))), attended.map, None, torch.cat(after, -1))

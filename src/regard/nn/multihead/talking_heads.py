@@ -40,7 +40,7 @@ class TalkingHeadsAttention(nn.Module):
         q = split(self.q_proj(x), self.heads) * (self.dim // self.heads) ** -0.5
         mixed = torch.einsum("hg,...gnd->...hngd", self.before.to(q.dtype), q).flatten(-2)  # (..., H, n, H d)
         k, v = self.k_proj(x).unsqueeze(-3), self.v_proj(x).unsqueeze(-3)  # one head of keys, (..., 1, n, H d)
-        found = attend(mixed, k, v, Dot(), self.align, over)
-        parts = found.out.unflatten(-1, (self.heads, -1))  # (..., g, n, h, d_v): what w_g gives of the values of h
+        attended = attend(mixed, k, v, Dot(), self.align, over)
+        parts = attended.out.unflatten(-1, (self.heads, -1))  # (..., g, n, h, d_v): what w_g gives of the values of h
         out = torch.einsum("hg,...gnhd->...hnd", self.after.to(q.dtype), parts)
-        return Attended(self.out_proj(joined(out)), MixedHeadsMap(found.map, self.after))
+        return Attended(self.out_proj(joined(out)), MixedHeadsMap(attended.map, self.after))

@@ -64,8 +64,8 @@ class TensorProductAttention(nn.Module):
                 factors[key] = (both[..., : self.heads], both[..., self.heads :])
         q, k, v = (torch.einsum("...nrh,...nrd->...hnd", *factors[key]) for key in ("q", "k", "v"))
         q, k, v = q / self.rank_q, k / self.rank, v / self.rank
-        found = attend(q, k, v, align=self.align, over=over)
-        return Attended(self.out_proj(joined(found.out)), found.map)
+        attended = attend(q, k, v, align=self.align, over=over)
+        return Attended(self.out_proj(joined(attended.out)), attended.map)
 
     def _factors(self, key: str, x: Tensor, start: int) -> tuple[Tensor, Tensor]:
         """A (..., n, rank, heads) and B (..., n, rank, d), with rotary positions."""

@@ -76,8 +76,8 @@ class DirectionalSelfAttention(nn.Module):
     @reads(features="dim")
     def forward(self, features: Tensor, over: Structure | None = None) -> Attended:
         h = F.elu(self.hidden(features))
-        found = self.attention(h, h, over=one_sided(h, self.direction) & (over or Full()))
-        return Attended(self.fusion(h, found.out), found.map, found.sample, found.state)
+        attended = self.attention(h, h, over=one_sided(h, self.direction) & (over or Full()))
+        return Attended(self.fusion(h, attended.out), attended.map, attended.sample, attended.state)
 
 
 class DiSAN(nn.Module):

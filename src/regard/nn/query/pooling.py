@@ -39,5 +39,5 @@ class AttentionPooling(nn.Module):
 
     @reads(features="dim")
     def forward(self, features: Tensor, over: Structure | None = None) -> Attended:
-        found = self.attention(None, features, over=over)
-        return Attended(found.out.squeeze(-2), found.map, found.sample, found.state)
+        attended = self.attention(None, features, over=over)
+        return Attended(attended.out.squeeze(-2), attended.map, attended.sample, attended.state)

@@ -54,11 +54,11 @@ class ReinforcedSelfAttention(nn.Module):
         keep = readers[..., :, None] & read[..., None, :]
         keep = keep & ~torch.eye(n, dtype=torch.bool, device=features.device)
         h = F.elu(self.hidden(features))
-        found = self.attention(h, h, over=Mask(keep=keep.unsqueeze(-3)) & (over or Full()))
-        context = found.out.where(readers[..., None], mean(h, over).expand_as(h))
+        attended = self.attention(h, h, over=Mask(keep=keep.unsqueeze(-3)) & (over or Full()))
+        context = attended.out.where(readers[..., None], mean(h, over).expand_as(h))
         log_prob, entropy = (sum(part[which] for part in drawn) for which in (1, 2))
         sample = Sample(torch.stack([readers, read], -2).reshape(*lead, 2, n), log_prob, entropy)  # type: ignore[arg-type]
-        return Attended(self.fusion(h, context), found.map, sample, found.state)
+        return Attended(self.fusion(h, context), attended.map, sample, attended.state)
 
     def _drawn(self, policy: Reinforced, features: Tensor, valid: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """z (..., n), log-probability and entropy (...) of one policy."""

@@ -47,6 +47,6 @@ class SelfAttention(nn.Module):
 
     @reads(features="dim")
     def forward(self, features: Tensor, over: Structure | None = None) -> Attended:
-        found = self.attention(features, over=over)
-        out = found.out if self.norm is None else self.norm(features + found.out)
-        return Attended(out, found.map, found.sample, found.state)
+        attended = self.attention(features, over=over)
+        out = attended.out if self.norm is None else self.norm(features + attended.out)
+        return Attended(out, attended.map, attended.sample, attended.state)

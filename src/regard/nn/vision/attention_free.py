@@ -51,9 +51,9 @@ class AttentionFree(nn.Module):
         score: Score = QueryFree(activation="identity", features=True)
         score = score if self.table is None else score | PairBias(self._bias(n))
         dropout = self.dropout if self.training else 0.0
-        found = attend(k, k, v, score, self.align, over, dropout=dropout, sample=self.training)
-        out = self.lin_out(torch.sigmoid(self.lin_query(features)) * found.out.squeeze(-3))
-        return Attended(out, found.map, found.sample)
+        attended = attend(k, k, v, score, self.align, over, dropout=dropout, sample=self.training)
+        out = self.lin_out(torch.sigmoid(self.lin_query(features)) * attended.out.squeeze(-3))
+        return Attended(out, attended.map, attended.sample)
 
     def _bias(self, n: int) -> Tensor:
         assert self.table is not None

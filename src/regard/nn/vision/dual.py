@@ -37,8 +37,8 @@ class ChannelAttention(nn.Module):
     def forward(self, x: Tensor, over: Structure | None = None) -> Attended:
         keep = open_keys(tokens(x, self.channels), over)
         rows = x.flatten(2).masked_fill(~keep[:, None], 0.0)[:, None]  # (batch, 1, channels, positions)
-        found = attend(-rows, rows, rows, "dot", self.align, sample=self.training)
-        return Attended(x + self.gamma * found.out[:, 0].reshape(x.shape), found.map, found.sample)
+        attended = attend(-rows, rows, rows, "dot", self.align, sample=self.training)
+        return Attended(x + self.gamma * attended.out[:, 0].reshape(x.shape), attended.map, attended.sample)
 
 
 class DualAttention(nn.Module):

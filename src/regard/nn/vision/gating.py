@@ -34,8 +34,8 @@ class Gate(nn.Module):
 
     def forward(self, x: Tensor, logits: Tensor) -> Attended:
         asked = logits[..., None, None]
-        found = attend(asked, torch.ones_like(asked), x.unsqueeze(-2), "dot", self.align, sample=self.training)
-        return Attended(found.out.squeeze(-2), found.map, found.sample)
+        attended = attend(asked, torch.ones_like(asked), x.unsqueeze(-2), "dot", self.align, sample=self.training)
+        return Attended(attended.out.squeeze(-2), attended.map, attended.sample)
 
 
 class SqueezeExcitation(nn.Module):

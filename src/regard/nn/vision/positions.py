@@ -46,8 +46,8 @@ class NonLocalBlock(nn.Module):
 
     @reads(x=None)
     def forward(self, x: Tensor, over: Structure | None = None) -> Attended:
-        found = self.attention(tokens(x, self.channels), over=over)
-        return Attended(x + image(found.out, x), found.map, found.sample, found.state)
+        attended = self.attention(tokens(x, self.channels), over=over)
+        return Attended(x + image(attended.out, x), attended.map, attended.sample, attended.state)
 
 
 class _OverVideo(nn.Module):
@@ -101,5 +101,5 @@ class TemporalAttention(_OverVideo):
 
     @reads(video="dim")
     def forward(self, video: Tensor, over: Structure | None = None) -> Attended:
-        found = self.attention(video.transpose(-3, -2), over=over)
-        return Attended(found.out.transpose(-3, -2), found.map, found.sample, found.state)
+        attended = self.attention(video.transpose(-3, -2), over=over)
+        return Attended(attended.out.transpose(-3, -2), attended.map, attended.sample, attended.state)
