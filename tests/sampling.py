@@ -34,14 +34,13 @@ def covering(cases: Sequence[Case], times: int = 1) -> set[int]:
 
 
 def case_of(item: pytest.Item) -> Case:
-    """A test's parameters and the names of their values; an axis of several arguments counts as each of them."""
+    """A test's parameters and what stands for their values; an axis of several arguments counts as each of them."""
     spec = getattr(item, "callspec", None)
     if spec is None:
         return ()
     plain = str, int, float
     return tuple(
-        (name, f"{value}" if isinstance(value, plain) else f"#{spec.indices[name]}")
-        for name, value in spec.params.items()
+        (name, f"{value}" if isinstance(value, plain) else f"#{id(value)}") for name, value in spec.params.items()
     )
 
 

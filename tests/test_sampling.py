@@ -36,7 +36,7 @@ def test_make_test_runs_the_sample_and_make_test_slow_the_others(pytester):
         import pytest
 
         @pytest.mark.covered
-        @pytest.mark.parametrize("b", "xyz")
+        @pytest.mark.parametrize("b", [{"x": 1}, ("y",), "z"])
         @pytest.mark.parametrize("a", range(3))
         def test_product(a, b): pass
 

@@ -158,6 +158,7 @@ def test_an_own_graph_is_trained_judged_moved_and_refused_once_it_has_changed(tm
     assert "whose content has changed" in refused("judge", tmp_path / "run", "-o", tmp_path / "r")
 
 
+@pytest.mark.slow
 def test_a_graph_of_types_is_trained_and_its_gat_judged(tmp_path):
     y = np.arange(40) % 2
     links = np.stack([np.arange(40), np.arange(40) % 10])

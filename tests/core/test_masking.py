@@ -19,6 +19,7 @@ def gradients(out: Tensor, tensors: list[Tensor]) -> list[Tensor]:
     return [torch.zeros_like(x) if g is None else g for x, g in zip(tensors, found, strict=True)]
 
 
+@pytest.mark.covered(4)
 @pytest.mark.parametrize(("score", "align"), product())
 def test_masked_pairs_weigh_exactly_nothing_and_a_masked_key_gets_exactly_no_gradient(score: str, align: str) -> None:
     q, k, v = inputs()
@@ -109,6 +110,7 @@ def test_an_empty_row_is_zero_with_zero_gradient_and_infinite_tau(score: str, al
         assert (amap.tau[..., rows] == float("inf")).all()  # type: ignore[attr-defined]
 
 
+@pytest.mark.covered(4)
 @pytest.mark.parametrize(("score", "align"), product())
 def test_without_a_key_the_output_is_zero(score: str, align: str) -> None:
     q, k, v = inputs(m=0)

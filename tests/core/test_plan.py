@@ -62,6 +62,7 @@ def test_modifiers_sinks_bells_and_edges_are_named() -> None:
     assert "Edges(1 edges)" in text
 
 
+@pytest.mark.covered(4)
 @pytest.mark.parametrize(("score", "align"), product())
 def test_a_plan_names_the_backend_that_attend_takes_and_each_other_runs_or_says_why(score: str, align: str) -> None:
     q, k, v = (x.detach() for x in inputs())

@@ -53,6 +53,7 @@ def test_transformers_trainer(tmp_path):
     assert [(x.step, list(x.sites)) for x in callback.monitor.history] == [(0, SITES), (3, SITES)]
 
 
+@pytest.mark.slow
 def test_transformers_trainer_reports_where_it_reports_to(tmp_path):
     pytest.importorskip("tensorboard", reason="tensorboard is not installed")
     model = tiny_llama("sdpa")

@@ -41,6 +41,7 @@ def finding(value, differences, better="higher", **rest):
     return Finding("a", value, "It is so.", better, 5, baselines=beside, differences=compared, **rest)
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_report_bit_for_bit_and_another_seed_another():
     one, two, other = (regard.judge(marked(count=6), tests=SOME, seed=seed) for seed in (4, 4, 5))
     assert one.json() == two.json() and one.jsonl() == two.jsonl()

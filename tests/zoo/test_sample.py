@@ -2,13 +2,17 @@
 
 import pytest
 import torch
+from tests.sampling import mostly_slow
 from tests.zoo import packages
 from tests.zoo.measure import measure
 
 pytest.importorskip("transformers")
 
 
-@pytest.mark.parametrize("name", ["bert", "llama", "gpt2", "t5", "vit", "mixtral", "longformer"])
+SAMPLE = ["bert", "llama", "gpt2", "t5", "vit", "mixtral", "longformer"]
+
+
+@pytest.mark.parametrize("name", mostly_slow(SAMPLE, "llama", "t5", "vit", "longformer"))
 def test_an_architecture_is_recorded_exactly_or_reported(name):
     from tests.zoo import transformers_models
 

@@ -45,6 +45,7 @@ def test_weights_of_edges_with_gradient_pass_finite_differences(score: str, alig
     assert torch.autograd.gradcheck(edges, tensors, fast_mode=True, atol=1e-6)
 
 
+@pytest.mark.covered(4)
 @pytest.mark.parametrize(("score", "align"), product())
 def test_weights_with_gradient_equal_the_weights_that_are_read(score: str, align: str) -> None:
     q, k, v = inputs()

@@ -113,6 +113,7 @@ def test_renaming_the_nodes_renames_the_rows(align: str) -> None:
     assert_close(renamed.map.edges(), plain.map.edges())
 
 
+@pytest.mark.covered(4)
 @pytest.mark.parametrize(("score", "align"), [(s, a) for s, a in product() if not {s, a} & {*STEPWISE, *ORDERED}])
 def test_a_complete_graph_is_dense_attention(score: str, align: str) -> None:
     q, k, v = inputs()

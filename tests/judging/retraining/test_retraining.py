@@ -102,6 +102,7 @@ def test_where_the_truth_is_one_pair_seeds_agree_and_adversaries_pay(kept):
     assert sought["trained adversary at 1, predictions"].value > 0.2  # other weights cost the prediction
 
 
+@pytest.mark.slow
 def test_a_model_without_context_knows_what_its_guide_knows():
     some = Retraining(pointed(), reader, SMALL)
     gold = {part: [one.gold.numpy() for one in getattr(some.task, part)] for part in ("train", "val", "test")}

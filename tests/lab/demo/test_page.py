@@ -9,6 +9,8 @@ import pytest
 import torch
 from markupsafe import Markup
 from rich.console import Console
+from tests.views.accessible_tree import accessible_tree, without_a_name
+from tests.views.driving import eventually
 
 import regard
 from regard.lab.demo import records, run
@@ -109,6 +111,20 @@ def test_the_first_screen_has_a_question_its_answer_and_the_live_maps_of_two_sen
     assert not re.search(r"\d%", first_screen)
     titles = re.findall(r"<h2>(.*?)</h2>", page)
     assert titles[0] == "The same question, counted" and titles[-1].startswith("Your own model")
+
+
+def test_on_a_phone_the_page_is_whole_and_a_screen_reader_has_a_name_for_every_control(demo, browser):
+    page = browser.new_page(viewport={"width": 390, "height": 844})
+    page.goto(demo[0].as_uri())
+    eventually(
+        page,
+        lambda: page.evaluate("Boolean(document.querySelector('regard-lines').shadowRoot.querySelector('canvas'))"),
+    )
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert without_a_name(page) == []
+    headings = [part.name for part in accessible_tree(page) if part.role == "heading"]
+    assert headings[0] == "Does attention show what “it” means?" and all(headings)
+    page.close()
 
 
 def test_ten_digits_are_lit_in_their_part(demo):

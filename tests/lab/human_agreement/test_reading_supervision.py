@@ -48,6 +48,7 @@ def readers(count=60):
     return made
 
 
+@pytest.mark.slow
 def test_attention_learns_to_look_as_readers_do(tmp_path):
     how = JointTraining(weight=2.0, training=Training(epochs=8, batch=10, rate=2e-2, patience=8), dim=8)
     given = {"ways": WAYS[:2], "seeds": 1, "held": 20, "how": how, "resamples": 50, "out": tmp_path}

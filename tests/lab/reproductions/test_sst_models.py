@@ -160,7 +160,14 @@ def test_everything_is_made_again_with_one_bar_over_all_models(small, tmp_path):
         reproduce(tmp_path, seeds=2, every=2)
 
 
-@pytest.mark.parametrize("steps", [("weights",), ("adversary",), ("dot", "guides"), ("seeds", "random", "uniform")])
+@pytest.mark.parametrize(
+    "steps",
+    [
+        ("weights",),
+        *(pytest.param(x, marks=pytest.mark.slow) for x in [("adversary",), ("seeds", "random", "uniform")]),
+        ("dot", "guides"),
+    ],
+)
 def test_models_are_counted_before_they_are_made(small, steps, tmp_path):
     reproduce(tmp_path, seeds=2, steps=steps, on_progress=(progress := ProgressRecorder()))
     assert progress.fills_one_bar(of=models_of(steps, 2))

@@ -95,6 +95,7 @@ def test_attention_that_is_taught_is_that_of_the_program_under_the_same_exchange
     assert bool(loss.isfinite()) and float(loss) > float(attention_loss(teacher, one, scores))
 
 
+@pytest.mark.slow
 def test_training_by_exchange_gives_the_circuit_that_was_taught():
     program = previous_token()
     model = trained(program, steps=200)

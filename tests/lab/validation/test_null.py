@@ -37,6 +37,7 @@ def test_a_null_has_half_of_each_class_and_the_model_does_not_know_the_permutati
     assert_close(said, Adapter(adapter.model, adapter.instances).predict(adapter.inputs([0])))
 
 
+@pytest.mark.slow
 def test_a_report_of_nothing_is_the_same_for_the_same_seed():
     assert null_report(1, count=10) == null_report(1, count=10)
 

@@ -95,7 +95,7 @@ def test_a_random_id_outside_is_named(name, layer, call, targets):
 @pytest.mark.parametrize(
     "name, layer, call, targets",
     [
-        pytest.param(*x, marks=[] if x[0] in ("GATConv, its weights", "EdgeGATConv") else pytest.mark.slow)
+        pytest.param(*x, marks=[] if x[0] in ("GATConv, edges filled", "HGTConv") else pytest.mark.slow)
         for x in CASES
         if x[0] in COMPILED
     ],

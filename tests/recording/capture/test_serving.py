@@ -203,6 +203,7 @@ def test_attention_over_pages_is_recorded_with_the_weights_of_a_run_without_page
     assert not rec.missed
 
 
+@pytest.mark.slow
 def test_continuous_batching_runs_in_a_thread_of_its_own_and_each_attention_is_told():
     if not hasattr(transformers, "ContinuousBatchingConfig"):
         pytest.skip("this transformers has no ContinuousBatchingConfig")

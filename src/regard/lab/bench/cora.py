@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from regard.models import GAT
 
-from .measure import BenchResult, by_turns
+from .measure import BenchResult, by_turns, measure_memory
 
 NODES, FEATURES, ENTRIES, EDGES, CLASSES, LABELS = 2708, 1433, 49_216, 10_556, 7, 140
 TIMES = 2.5  # how much faster a step with sparse features is to be on two cores
@@ -28,13 +28,14 @@ def training_steps(peers: bool = True) -> list[BenchResult]:
         torch.manual_seed(0)
         run = _step(GAT(FEATURES, 8, CLASSES, 0.6), features, edge_index, y)
         theirs = _peer() if peers else None
-        mine, peer = by_turns(run, run if theirs is None else _step(theirs, features, edge_index, y), 15, calls=5)
+        other = None if theirs is None else _step(theirs, features, edge_index, y)
+        mine, peer = by_turns(run, other or run, 15, calls=5)
         result = BenchResult(f"training step, cora size, GAT 8x8 -> 7, {name} features", "ms", mine * 1e3, None, "", "")
         if theirs is not None:
             result.peer, result.peer_name = peer * 1e3, "torch_geometric"
             if name == "sparse":
                 result.bar, result.held = f"{TIMES:g} times faster than torch_geometric", mine * TIMES <= peer
-        found.append(result)
+        found.append(measure_memory(result, run, other))
     return found
 
 

@@ -139,7 +139,9 @@ def test_gradients_under_a_cap_are_the_references(cap):
         torch.testing.assert_close(x, y, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("numbers", [capped(5.0), PRODUCT], ids=["DiSA", "product"])
+@pytest.mark.parametrize(
+    "numbers", [capped(5.0), pytest.param(PRODUCT, marks=pytest.mark.slow)], ids=["DiSA", "product"]
+)
 def test_calls_that_are_done_again_give_what_their_own_tensors_give(numbers, monkeypatch):
     plain = launch.run, launch.run_back
     run, run_back = addressed(monkeypatch, launch)
