@@ -149,7 +149,7 @@ def circuit_rows(lines: list[CircuitLine]) -> list[tuple[str, ...]]:
                 f"{mean[2]:.2f}",
                 f"{cost[0]:.1f}",
                 f"{cost[1]:.1f}",
-                f"{cost[2]:.2f}",
+                f"{cost[2]:.3f}",
             )
         )
     return made
