@@ -94,6 +94,15 @@ TERMS = {
     "critical difference": "studies/tuning.md",
     "multiple comparisons": "studies/statistics.md",
     "bootstrap": "judge/statistics.md",
+    # why a head looks there
+    "residual stream": "why.md",
+    "path patching": "why.md",
+    "direct logit attribution": "why.md",
+    "QK circuit": "why.md",
+    "OV circuit": "why.md",
+    "attention head": "why.md",
+    "name mover": "why.md",
+    "sparse autoencoder": "why.md",
     # what Regard does not have, said in the glossary
     "logit lens": "glossary.md",
     "sparse autoencoders": "glossary.md",

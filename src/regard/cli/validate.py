@@ -159,7 +159,7 @@ def circuits(
     noise: Annotated[float, typer.Option(min=0.0, help="Gaussian noise added to every weight.")] = 0.0,
     seeds: Annotated[int, typer.Option(min=1, help="Models of each program: other distractors, other texts.")] = 3,
     program: Annotated[list[str] | None, typer.Option(help="A program by name; all of them unless told.")] = None,
-    steps: Annotated[int, typer.Option(min=1, help="Of training, with --kind trained.")] = 4000,
+    steps: Annotated[int, typer.Option(min=1, help="Of training, with --kind trained.")] = 3000,
     json: Json = False,
 ) -> None:
     """Which methods find the edges of known circuits.
@@ -167,7 +167,7 @@ def circuits(
     compiled: eight programs in hand-set weights, with heads beside them that do
     nothing. planted: their heads look where they should, but the answer is taken
     from a token that leaks it. trained: networks taught the program's circuit by
-    interchange interventions (a minute of one core each). AUROC of the true edges
+    interchange interventions (40 to 90 s of a core each). AUROC of the true edges
     into queries, keys and values, by method; CPR and CMD of the Mechanistic
     Interpretability Benchmark; and what each costs.
 
@@ -193,7 +193,9 @@ def circuits(
     if json:
         typer.echo(circuits_json(lines))
         return
-    console().print(_table(CIRCUITS, circuit_rows(lines)))
+    table = _table(CIRCUITS, circuit_rows(lines))
+    table.columns[0].min_width, table.columns[2].no_wrap = 16, False  # names of methods and programs wrap at words
+    console().print(table)
     right = sum(line.right for line in lines) / len(lines)
     typer.echo(f"The models give the right answer at {right:.1%} of the places that have one.")
     if kind == "trained":

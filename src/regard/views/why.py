@@ -51,30 +51,40 @@ def why_figure(why: "Why", k: int = 10, ax: Any = None, save: Any = None) -> Any
 
 
 def why_table(why: "Why", k: int = 8) -> Any:
-    """A rich table of both sides and the strongest pairs."""
+    """The sentence, a rich table of both sides, and one of the strongest pairs: 80 columns wide."""
+    from rich.console import Group
     from rich.table import Table
+    from rich.text import Text
 
-    made = Table(title=why.sentence, box=None, header_style="bold", title_justify="left", title_style="")
-    for name in ("query", "", "", "key", "", "", "pair", ""):
-        made.add_column(name, justify="right" if not name else "left", no_wrap=True)
+    def bar(value: float, most: float) -> Text:
+        return Text("█" * max(1, round(8 * abs(value) / most)) if value else "", "blue" if value > 0 else "red")
+
+    def table(*names: str) -> Table:
+        made = Table(box=None, header_style="bold")
+        for name in names:
+            made.add_column(name, justify="right" if not name else "left", no_wrap=True)
+            made.add_column("", justify="right", no_wrap=True)
+            made.add_column("", no_wrap=True, min_width=8)
+        return made
+
     sides = [why.by_writer(side, k) for side in ("query", "key")]
     most = max([abs(share.value) for shares in sides for share in shares] or [1.0]) or 1.0
-    pairs = why.strongest(k)
-    for row in range(max(len(pairs), *(len(side) for side in sides))):
-        cells: list[str] = []
+    both = table("query from", "key from")
+    for row in range(max(len(side) for side in sides)):
+        cells: list[Text] = []
         for shares in sides:
             if row < len(shares):
                 share = shares[row]
-                colour = "blue" if share.value > 0 else "red"
-                bar = "█" * max(1, round(8 * abs(share.value) / most)) if share.value else ""
-                cells += [_short(share.name), f"{share.value:+.2f}", f"[{colour}]{bar:<8}[/{colour}]"]
+                cells += [Text(_short(share.name)), Text(f"{share.value:+.2f}"), bar(share.value, most)]
             else:
-                cells += ["", "", ""]
-        if row < len(pairs):
-            pair = pairs[row]
-            cells += [f"{_short(pair.query.label)} x {_short(pair.key.label)}", f"{pair.value:+.2f}"]
-        made.add_row(*cells)
-    return made
+                cells += [Text(), Text(), Text()]
+        both.add_row(*cells)
+    pairs, parts = why.strongest(k), table("query x key")
+    largest = max([abs(pair.value) for pair in pairs] or [1.0]) or 1.0
+    for pair in pairs:
+        name = f"{_short(pair.query.label)} x {_short(pair.key.label)}"
+        parts.add_row(Text(name), Text(f"{pair.value:+.2f}"), bar(pair.value, largest))
+    return Group(Text(why.sentence), Text(), both, Text(), parts)
 
 
 def why_html(why: "Why", k: int = 8) -> str:

@@ -1,9 +1,11 @@
 """Heads are told by what they do: on compiled programs, whose heads are known, and through the command."""
 
+import io
 import json
 
 import pytest
 import torch
+from rich.console import Console
 
 import regard
 from regard.lab.validation.circuits.compiler import Compiled
@@ -54,7 +56,13 @@ def test_why_is_drawn_as_a_figure_a_table_and_in_a_notebook(tmp_path):
     assert why_figure(found, 3) is not None
     page = found._repr_html_()
     assert page == why_html(found) and "&lt;6&gt;" in page and "<6>" not in page and "head 0.0" in page
-    assert why_table(found, 3).row_count == 3 and "head 0.0" in str(found)
+    assert "head 0.0" in str(found)
+    for markup in (True, False):
+        console = Console(width=80, markup=markup, record=True, file=io.StringIO())
+        console.print(why_table(found, 3))
+        lines = console.export_text().splitlines()
+        assert any(line.rstrip().endswith("█") for line in lines) and max(map(len, lines)) <= 80
+        assert not any(mark in line for line in lines for mark in ("…", "[/", "[blue]"))
     assert found.as_dict(2)["key"][0]["name"] == "head 0.0"
     json.dumps(found.as_dict())
 
