@@ -8,7 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from make_pictures import DOCS, SAVED, shrink, typed, walk, walking
+from make_pictures import DOCS, SAVED, shrink, walk
 from make_serve_screenshots import ready, serving
 from playwright.sync_api import Browser, Page, sync_playwright
 
@@ -43,8 +43,6 @@ def engineer(browser: Browser, folder: Path, head: str = "2.7") -> None:
         ready(page, "positive")
         keep(page, "engineer_after", folder)
         page.close()
-    with walking(folder):  # all tests; what the walk has judged is kept
-        typed("regard judge reviews-model --data reviews.jsonl --limit 20 -o report")
     page = browser.new_page(viewport={"width": 1100, "height": 900})
     page.goto((folder / "report" / "report.html").as_uri())
     keep(page, "engineer_report", folder)

@@ -28,6 +28,7 @@ WEIGHTS = {
     "degree": "the degree of a node",
     "bag of words": "a bag of words",
     "commonest class": "the commonest class",
+    "MLP without edges": "an MLP without edges",
 }
 DECIDED = ("better", "worse", "not significantly different")
 ADVERSARY = "adversary"

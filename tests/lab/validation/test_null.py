@@ -1,4 +1,4 @@
-"""Reports of nothing: weights that are moved within a text, and verdicts that are counted."""
+"""Null reports: weights that are permuted within a text, and verdicts that are counted."""
 
 import pytest
 import torch
@@ -37,8 +37,16 @@ def test_a_null_has_half_of_each_class_and_the_model_does_not_know_the_permutati
     assert_close(said, Adapter(adapter.model, adapter.instances).predict(adapter.inputs([0])))
 
 
+def test_rationales_of_a_null_stand_anywhere_in_a_text():
+    marked = [one.marks for seed in range(9) for one in null_adapter(seed).instances]
+    ends = torch.tensor([[marks[0], marks[-1]] for marks in marked])
+    share = torch.tensor([1 / len(marks) for marks in marked]).mean()
+    assert all(marks.sum() == 1 for marks in marked)
+    assert_close(ends.double().mean(0), share.double().expand(2), rtol=0, atol=4 * (share / len(marked)).sqrt().item())
+
+
 @pytest.mark.slow
-def test_a_report_of_nothing_is_the_same_for_the_same_seed():
+def test_a_null_report_is_the_same_for_the_same_seed():
     assert null_report(1, count=10) == null_report(1, count=10)
 
 

@@ -140,7 +140,7 @@ def _accuracy(right: dict[tuple[float, str], list[list[float]]], same: float, si
         for x, one in zip(signals, curves[0].findings, strict=True)
         if one is not None
     )
-    what = "edges tell nothing" if same == 0.5 else "edges help"
+    what = "edges are uninformative" if same == 0.5 else "edges help"
     return Panel(
         f"CSBM: {same:.0%} of the edges within a class ({what})",
         "signal, mu / deviation",
@@ -170,7 +170,7 @@ def _within(within: dict[tuple[float, str], list[list[float]]], signals: tuple[f
         for kind in ("gat", "gatv2")
     )
     return Panel(
-        "CSBM: do the weights tell edges within a class from edges across?",
+        "CSBM: do the weights separate edges within a class from edges across?",
         "signal, mu / deviation",
         "AUC of the weights",
         signals,
@@ -230,7 +230,7 @@ def _answer(
     low, high = (np.nanmean(within[0.75, "gatv2"][at]) for at in (0, -1))
     static = np.nanmean(within[0.75, "gat"][-1])
     said.append(
-        f"GATv2's weights tell edges within a class from edges across with an AUC of {low:.2f} at signal "
+        f"GATv2's weights separate edges within a class from edges across with an AUC of {low:.2f} at signal "
         f"{signals[0]:g} and {high:.2f} at {signals[-1]:g}; GAT's, which rank neighbours alike for all, "
         f"{static:.2f} there."
     )

@@ -30,8 +30,8 @@ PLANTED = Recipe(dropout=0.0, rate=0.01, decay=5e-4, patience=30, epochs=150)
 BY_RELATION = {
     "rgat": "R-GAT (a matrix a relation)",
     "simple_hgn": "SimpleHGN (relation in the score)",
-    "gat": "GAT, relations unseen",
-    "mean": "mean, relations unseen",
+    "gat": "GAT, without relations",
+    "mean": "mean, without relations",
     "mlp": "MLP without edges",
 }
 
@@ -134,9 +134,9 @@ def _heterophilous(by_graph: dict[str, dict[str, list[float]]]) -> Panel:
 def _relations(table: dict[str, list[list[tuple[float, float, float]]]], agrees: tuple[float, ...]) -> list[Panel]:
     made = []
     for column, title, y in (
-        (0, "Two relations: accuracy by how much one of them tells", "test accuracy"),
-        (1, "Two relations: weight on the relation that tells", "share of the weight"),
-        (2, "Two relations: accuracy with relations shuffled when judged", "test accuracy"),
+        (0, "Two relations: accuracy by how informative one of them is", "test accuracy"),
+        (1, "Two relations: weight on the informative relation", "share of the weight"),
+        (2, "Two relations: accuracy with relations shuffled at test time", "test accuracy"),
     ):
         curves = tuple(
             Curve(
@@ -154,7 +154,7 @@ def _relations(table: dict[str, list[list[tuple[float, float, float]]]], agrees:
             if column == 0 or kind != "mlp"
         )
         limit = ("as many edges of each", 0.5) if column == 1 else None
-        made.append(Panel(title, "share of the relation's edges that stay in a class", y, agrees, curves, limit=limit))
+        made.append(Panel(title, "share of the relation's edges within a class", y, agrees, curves, limit=limit))
     return made
 
 

@@ -146,12 +146,12 @@ def _areas(made: dict[str, list[dict[str, np.ndarray]]], level: str) -> Panel | 
             )
         curves.append(Curve(name, tuple(each)))
     return Panel(
-        f"Does it rank the {level} that are the reason first?",
+        f"Does it rank the {level} of the known explanation first?",
         "data",
         "AUC",
         tuple(some),
         tuple(curves),
-        note="The best of the admissible explanations counts, for chance too; graphs that have the reason.",
+        note="The best of the admissible explanations counts, for chance too; graphs that have an explanation.",
         limit=("chance with one explanation", 0.5),
     )
 

@@ -78,12 +78,17 @@ MODELS: tuple[Callable[[int], nn.Module], ...] = (lambda seed: Bottleneck(), lam
 
 
 def null_adapter(seed: int, count: int = COUNT) -> Adapter:
-    """A model whose reported weights and labels are unrelated to its predictions; half of each class."""
-    draw = np.random.default_rng([seed, 1])
+    """A model whose reported weights, labels and rationales are unrelated to its predictions; half of each class.
+
+    Rationales are permuted too: evidence never stands at the ends of a text, so that weights by position would really
+    be better than the permuted ones on it.
+    """
+    draw, marked = np.random.default_rng([seed, 1]), np.random.default_rng([seed, 2])
     some = texts(count, seed=1000 + seed)[0]
     labels = draw.permutation(np.arange(count) % 2)
     shuffled = [
-        Instance(one.tokens, int(label), marks=is_evidence(one.tokens)) for one, label in zip(some, labels, strict=True)
+        Instance(one.tokens, int(label), marks=torch.from_numpy(marked.permutation(is_evidence(one.tokens).numpy())))
+        for one, label in zip(some, labels, strict=True)
     ]
     return Adapter(MODELS[seed % len(MODELS)](seed).eval(), shuffled, selector=PermutedSelector(seed=seed), size=512)
 
