@@ -512,9 +512,12 @@ def stop(listener: Listener) -> None:
     mode._refresh_flags()
     if not mode.listeners:
         _thread.mode = None
-        mode._repeat(False)
+        mode.__dict__.pop("__torch_function__", None)
         recent_copies.clear()
-        mode._stack.close()
+        try:
+            mode._steps.stop()
+        finally:
+            mode._stack.close()
 
 
 def functions_ran() -> bool:
