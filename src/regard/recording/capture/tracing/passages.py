@@ -1,4 +1,4 @@
-"""Functions between the normalisation and the product: weights go on, come to an end, or are lost with a word."""
+"""Functions between the normalisation and the product: a trace continues, ends, or is lost and reported."""
 
 from dataclasses import replace
 from typing import Any
