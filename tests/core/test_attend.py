@@ -1,5 +1,7 @@
 """attend(): what goes in, what comes out."""
 
+import copy
+
 import pytest
 import torch
 from tests.core.mechanisms import built, inputs
@@ -20,6 +22,17 @@ def test_a_result_unpacks_into_output_and_map() -> None:
     assert isinstance(made, Attended)
     assert made.sample is None
     assert made.state is None
+
+
+def test_an_attribute_that_the_map_has_is_answered_by_where_it_is() -> None:
+    made = attend(*inputs())
+    with pytest.raises(AttributeError, match=r"write attend\(\.\.\.\)\.map\.weights\(\)"):
+        made.weights  # noqa: B018
+    with pytest.raises(AttributeError, match=r"write attend\(\.\.\.\)\.map\.shape\."):
+        made.shape  # noqa: B018
+    with pytest.raises(AttributeError, match="it has out, map, sample and state"):
+        made.logits  # noqa: B018
+    assert not hasattr(made, "weights") and copy.copy(made).out is made.out
 
 
 def test_the_output_is_the_weights_times_the_values() -> None:

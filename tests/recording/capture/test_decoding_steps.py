@@ -12,6 +12,7 @@ from torch.testing import assert_close
 
 from regard import intervene, interventions, record
 from regard.core.torch_private import modes
+from regard.recording.capture import decoding_steps, function_mode
 
 LATE = 6  # the step in which something else happens
 
@@ -211,3 +212,36 @@ def test_an_intervention_that_begins_later_has_the_mode_back():
         with intervene(model, {"*": interventions.Uniform()}), record(model) as rec:
             generate(model, 1)
     assert_close(rec.maps["attention"].weights(), torch.full((1, 2, 3, 3), 1 / 3))
+
+
+@pytest.mark.parametrize(
+    "owner, name",
+    [
+        (decoding_steps.DecodingSteps, "begins"),
+        (decoding_steps.DecodingSteps, "ends"),
+        (decoding_steps.DecodingSteps, "watch"),
+        (decoding_steps.WatchedOperators, "watch"),
+        (function_mode.RecordingMode, "_may_leave"),
+        (decoding_steps, "_registered"),
+    ],
+)
+def test_a_fault_in_what_runs_around_a_step_is_an_entry_and_the_run_goes_on(owner, name, monkeypatch):
+    def fault(*_):
+        raise ArithmeticError("a fault")
+
+    model = Decoder()
+    bare = generate(model)
+    monkeypatch.setattr(owner, name, fault)
+    with record(model) as rec:
+        out = generate(model)
+    assert torch.equal(bare, out) and not modes() and not model._forward_pre_hooks
+    assert any("ArithmeticError: a fault" in missed for missed in rec.missed)
+
+
+def test_an_operator_that_cannot_be_watched_keeps_the_mode_where_it_is(monkeypatch):
+    monkeypatch.setattr(decoding_steps, "operators", decoding_steps.WatchedOperators())
+    monkeypatch.setattr(decoding_steps, "_watched", lambda name: 1 / 0)
+    model = Decoder()
+    with record(model) as rec:
+        generate(model)
+    assert model.modes == [1] * 9 and len(rec.maps) == 9 and not rec.missed

@@ -1,4 +1,4 @@
-"""Maps that are made of other maps cell by cell, when they are looked at."""
+"""Maps computed from other maps cell by cell, on access."""
 
 from collections.abc import Callable, Sequence
 

@@ -1,4 +1,4 @@
-"""Flow: how much can pass from a token of the input to one of the output, when each layer is a network of pipes."""
+"""Attention flow: the maximum flow from an input token to an output token through the layers as a network."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Norm-based attention: how much each token hands over, not only what share of the weight it has."""
+"""Norm-based attention: the norm of the weighted, projected values, not the weights alone."""
 
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
@@ -22,7 +22,7 @@ def norms(
     together: bool = False,
     sites: str = "*",
 ) -> Maps:
-    """The norm of what each key hands to each query: maps (B, H, n, m) by site.
+    """The norm of each key's contribution to each query: maps (B, H, n, m) by site.
 
         w_ij |f_h(x_j)|,    f_h(x_j) = W_O^h v_j    (v with its bias, W_O^h the head's columns of the output projection)
         together=True: |sum over heads of w_ij^h f_h(x_j)|, maps (B, 1, n, m)

@@ -1,4 +1,4 @@
-"""What the weights matter to one score: gradient times attention, and relevance through all layers."""
+"""Relevance of the weights to one score: gradient times attention, and relevance propagated through all layers."""
 
 from fnmatch import fnmatchcase
 from typing import Any

@@ -14,7 +14,7 @@ from ..capture.gradient_hook import OnError, on_gradient
 
 
 class LazyGradient(AttentionMap):
-    """The gradient of a loss by each weight: there after a backward pass. Pairs that may not meet have 0.
+    """The gradient of a loss with respect to each weight, available after a backward pass; 0 for masked pairs.
 
     dw_ij = dy_i . v_j,   or dw_cij = dy_ic v_jc of weights that each feature has for itself
     """
@@ -57,7 +57,7 @@ class LazyGradient(AttentionMap):
 
 
 class StoredGradient(AttentionMap):
-    """The gradient of a loss by weights that the model wrote out itself, as they met the values; 0 where they are 0."""
+    """The gradient of a loss with respect to hand-written weights, after dropout; 0 where they are 0."""
 
     def __init__(self, call: WeightedCall, copy: Callable[[Tensor], Tensor], failed: OnError):
         b, h, n, m = call.weights.shape

@@ -1,4 +1,4 @@
-"""Capturing attention: one file for each way in which it is called. Importing the package registers every reader."""
+"""Capturing attention: one file for each call path. Importing the package registers every reader."""
 
 from . import flex_attention, multihead_attention, recurrences, regard_attend, sdpa
 from .edges import torch_geometric

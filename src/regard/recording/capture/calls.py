@@ -1,4 +1,4 @@
-"""Calls: one attention that a model computed, in the form that `attend` has."""
+"""Calls: one attention that a model computed, in the terms of `attend`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -30,7 +30,7 @@ def as_is(out: Tensor) -> Tensor:
 
 @lru_cache(maxsize=64)
 def scaled_dot(scale: float | None) -> ScaledDot:
-    """One score for all calls of a scale: it has no parameters, and a module takes long to make."""
+    """One score for all calls with the same scale: it has no parameters, and building a module is slow."""
     return ScaledDot(scale=scale)
 
 
@@ -66,7 +66,7 @@ class ScoredCall:
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
-        """What it was computed from, or the weights themselves."""
+        """The tensors that it was computed from."""
         return self.q, self.k, self.v
 
     @property
@@ -86,7 +86,7 @@ class ScoredCall:
         return score
 
     def map(self) -> AttentionMap:
-        """A lazy map of this very call; gradients lead back to the model's tensors."""
+        """A lazy map of this call; gradients flow back to the model's tensors."""
         plan = make_plan(self.q, self.k, self.v, self.score, SOFTMAX, self.over)
         if not self.copied:
             return LazyMap.of_plan(plan, None, None)
@@ -94,16 +94,16 @@ class ScoredCall:
 
     @property
     def plain(self) -> bool:
-        """Whether nothing but queries and keys decides over the weights."""
+        """Whether queries and keys alone determine the weights."""
         bare = self.bias is None and self.sink is None and self.cap is None and not self.modifiers
         return bare and type(self.over) is Full
 
     def step(self, q: Tensor, keys: Tensor) -> "ScoredCall":
-        """The snapshot of a plain call, of queries and keys that nobody changes."""
+        """The snapshot of a plain call, from queries and keys that are already copies."""
         return ScoredCall(q, keys, keys[..., :0], self.scale, self.over, kernel=self.kernel, copied=True)
 
     def snapshot(self, keep: Callable[[Tensor], Tensor], keys: Tensor | None = None) -> "ScoredCall":
-        """The same with tensors of its own: queries and keys copied by `keep`; values are let go."""
+        """A snapshot: queries and keys are copied by `keep`, values are dropped."""
         with torch.no_grad():
             q = keep(self.q)
             k = keep(_folded(self.k, self.heads)) if keys is None else keys
@@ -215,7 +215,7 @@ def _broadcast(*shapes: torch.Size) -> torch.Size:
 
 
 def _grouped(x: Tensor, q: Tensor) -> torch.Size:
-    """The leading axes of keys whose heads each serve several queries' heads, as if they were repeated."""
+    """Leading axes of grouped keys (GQA), as if the key heads were repeated for each query head."""
     lead = x.shape[:-2]
     if q.ndim > 3 and len(lead) > 1 and lead[-1] not in (1, q.shape[-3]) and q.shape[-3] % lead[-1] == 0:
         return torch.Size((*lead[:-1], q.shape[-3]))
@@ -223,7 +223,7 @@ def _grouped(x: Tensor, q: Tensor) -> torch.Size:
 
 
 def _folded(k: Tensor, heads: int) -> Tensor:
-    """Keys without the copies that grouped queries were given: (B, H_k, m, d)."""
+    """Keys without the copies that repeat_kv made for grouped-query attention: (B, H_k, m, d)."""
     if k.shape[1] != heads or heads == 1 or k.numel() == 0:
         return k
     first = k[:, :, 0]

@@ -40,6 +40,7 @@ from regard.core.torch_private import (
     use_spare_key,
 )
 
+from ..missed import described_error
 from .module_stack import as_if_in
 from .tracing.function_names import torch_name
 from .tracing.starts import STARTS
@@ -150,12 +151,20 @@ class DecodingSteps:
 
 def _begins(module: nn.Module, _: Any) -> None:
     if _here.steps is not None:
-        _here.steps.begins(module)
+        _guarded(_here.steps.begins, module, _here.steps)
 
 
 def _ends(module: nn.Module, *_: Any) -> None:
     if _here.steps is not None:
-        _here.steps.ends(module)
+        _guarded(_here.steps.ends, module, _here.steps)
+
+
+def _guarded(hook: Callable[[nn.Module], None], module: nn.Module, steps: DecodingSteps) -> None:
+    """What fails in a hook is an entry, and never the model's."""
+    try:
+        hook(module)
+    except Exception as error:
+        steps.told("a decoding step", described_error(error))
 
 
 class WatchedOperators:
@@ -193,7 +202,7 @@ class WatchedOperators:
                         library.impl(operator, partial(_seen, FUNCTIONS.get(name, operator)), SPARE_KEY)
                         found.append(name)
                     self._names.add(name)
-            except (RuntimeError, AttributeError, ValueError):  # then the mode never leaves
+            except Exception:  # then the mode never leaves
                 self._failed = True
             self._registered = _registered()
             return found

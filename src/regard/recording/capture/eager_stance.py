@@ -1,4 +1,4 @@
-"""Compiled models run their eager code while somebody listens: compiled code hides its attention.
+"""Compiled models run eagerly while a listener is active: compiled code hides its attention.
 
 The stance is one for all threads. To set it imports torch._dynamo, which takes seconds, and without that module nothing
 is compiled: so it is set where the module is there, or as soon as something imports it.
@@ -22,7 +22,7 @@ COMPILER = "torch._dynamo"
 @RefcountedContext
 @contextmanager
 def eager_stance() -> Iterator[None]:
-    """In this block torch.compile's code runs eagerly."""
+    """In this block compiled functions run their eager code."""
     with ExitStack() as stack:
 
         def set_stance() -> None:

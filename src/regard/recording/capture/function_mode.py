@@ -1,4 +1,4 @@
-"""RecordingMode: sees every attention that runs, whoever calls it, while a listener is active.
+"""RecordingMode: sees every attention call of a thread while a listener is active.
 
 One TorchFunctionMode a thread sees each torch function that Python calls: aliased imports, torch.ops, flex_attention.
 Readers turn those that attend into calls; listeners (a record, an intervention) are told of each. The model's own
@@ -62,7 +62,7 @@ class Listener(Protocol):
         """A call has run; `changed` is what interventions made of it."""
 
     def on_missed(self, missed: Missed) -> None:
-        """Something like attention ran that could not be read, or not be kept."""
+        """Attention ran that could not be read or kept."""
 
     def on_other(self, other: Missed) -> None:
         """Weights were put on something that is no attention."""
@@ -96,7 +96,7 @@ class InterventionResult:
 
 
 class ModelCall:
-    """What the model itself called: run once, whatever becomes of the capture around it.
+    """The model's own call, which runs exactly once whatever happens in the capture around it.
 
     `error` is an exception for the user: the model's own, or that of an intervention which does not fit.
     """
@@ -195,7 +195,7 @@ class RecordingMode(TorchFunctionMode):
         return self._guarded(func, partial(self._read, func, args, kwargs), call)
 
     def _of_wrappers(self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Objects that are no tensors answer torch's functions by code of their own, which is looked at as well."""
+        """Objects with a __torch_function__ of their own run it under the mode, which sees what it calls."""
         for kind in types:
             answer = kind.__torch_function__
             if not issubclass(kind, Tensor) and hasattr(answer, "__self__"):
@@ -232,7 +232,7 @@ class RecordingMode(TorchFunctionMode):
         return reader(self, func, args, kwargs)
 
     def _read_written_out(self, reader: Reader | None, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A function that may be part of attention which is written out by hand."""
+        """A function that may be part of hand-written attention."""
         if tracing() and not self._may_change:  # following it would write into the graph
             if reader is _follow and "softmax" in function_name(func):
                 self.miss(function_name(func), TRACED)
@@ -247,7 +247,7 @@ class RecordingMode(TorchFunctionMode):
         return out
 
     def _normalisation_was_expected(self, func: Any) -> bool:
-        """False, and told, where a softmax comes after steps without any, whose scores were not looked at."""
+        """False, with an entry in `missed`, for a softmax after steps without one, whose scores were not traced."""
         inside, repeated = innermost_module() is not None, self._repeats
         if inside:
             self._repeat(False)
@@ -289,14 +289,14 @@ class RecordingMode(TorchFunctionMode):
         return not following and not self._others_attended and interpreter_stack() is None
 
     def _see_operator(self, operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """An operator that is watched while this mode is away."""
+        """A watched operator is called while this mode is off the stack."""
         if self.pause_depth:
             return operator(*args, **kwargs)
         call = ModelCall(partial(operator, *args, **kwargs))
         return self._guarded(operator, partial(self._read, operator, args, kwargs), call)
 
     def guarded(self, operator: str, read: Callable[[], Any], run: Callable[[], Any]) -> Any:
-        """read(); where that fails, an entry in `missed` and what the model's own run() gives, which is run once."""
+        """read(); if it fails, an entry in `missed` and the result of the model's own run(), which runs once."""
         return self._guarded(operator, read, ModelCall(run))
 
     def _guarded(self, operator: Any, read: Callable[[], Any], call: ModelCall) -> Any:
@@ -312,12 +312,12 @@ class RecordingMode(TorchFunctionMode):
         return call()
 
     def run(self, instead: Callable[[], Any] | None = None) -> Any:
-        """The model's own function, of the call that is being read; `instead` is the same code in another form."""
+        """Run the model's own function of the current call; `instead` is an equivalent form of it."""
         assert self._call is not None
         return self._call(instead)
 
     def dispatch(self, call: Call, run: Callable[[], Any]) -> Any:
-        """Ask the listeners for other weights, else run the model's own kernel; then report the call to all of them."""
+        """Ask the listeners for other weights, else run the model's own kernel; then report the call to them."""
         self.pause_depth += 1
         try:
             out, changed = self._result(call, run)
@@ -331,7 +331,7 @@ class RecordingMode(TorchFunctionMode):
         return out
 
     def _result(self, call: Call, run: Callable[[], Any]) -> tuple[Any, InterventionResult | None]:
-        """What the model goes on with. Exceptions are for the user: the kernel's, and those of interventions."""
+        """What is returned to the model. Exceptions of the kernel and of interventions propagate to the user."""
         if not self._may_change:
             return self._unchanged(run), None
         changed: InterventionResult | None = None
@@ -369,7 +369,7 @@ class RecordingMode(TorchFunctionMode):
                 listener.on_missed(Missed.here(call.kernel, reason))
 
     def settle(self, listener: Listener) -> None:
-        """It listens no longer: what was to be told unless something became of it, and nothing did."""
+        """A listener leaves: report the exponentials that met values and were never normalised."""
         for waiting in self.traces.state.late.waiting:
             if any(listener is each for each in waiting.listeners):
                 with as_if_in(*waiting.modules):
@@ -377,7 +377,7 @@ class RecordingMode(TorchFunctionMode):
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """In this block nothing is captured: what runs is not the model's own attention."""
+        """In this block nothing is captured: it runs code of ours, not of the model."""
         self.pause_depth += 1
         try:
             yield
@@ -385,13 +385,13 @@ class RecordingMode(TorchFunctionMode):
             self.pause_depth -= 1
 
     def miss(self, operator: str, reason: str = "") -> None:
-        """Something like attention ran and could not be read: every listener has an entry of it."""
+        """Report to every listener that attention ran and could not be recorded."""
         missed = Missed.here(operator, reason)
         for listener in self.listeners:
             listener.on_missed(missed)
 
     def other(self, operator: str, reason: str = "") -> None:
-        """Weights were put on something that is no attention: experts, classes, codes."""
+        """Report weights that are not attention: over experts, classes or codes."""
         found = Missed.here(operator, reason)
         for listener in self.listeners:
             listener.on_other(found)
@@ -413,12 +413,12 @@ def _in_steps(quiet: set[Any]) -> Callable[..., Any]:
 
 
 def _observe(mode: RecordingMode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Marks functions that are followed only for what is known of their outputs, while no weights are."""
+    """Marks functions whose outputs have a known origin; they are observed while no weights are traced."""
     return mode.traces.follow(mode, func, args, kwargs)
 
 
 def _gradient(mode: RecordingMode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A gradient that a model takes in its own forward: that of logsumexp(q k^T) is attention, inside autograd."""
+    """A gradient taken inside a forward pass: that of logsumexp(q k^T) is attention, computed by autograd."""
     if mode.traces.state.energies and innermost_module() is not None:
         mode.miss(f"torch.autograd.{function_name(func)}", "the gradient of a logsumexp of scores is attention")
         mode.traces.state.energies = False
@@ -429,7 +429,7 @@ readers[torch.autograd.grad] = readers[torch.autograd.backward] = readers[Tensor
 
 
 def _unresolved(mode: RecordingMode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Marks functions that were not met before."""
+    """Marks functions that have not been resolved yet."""
     return mode.run()
 
 
@@ -451,7 +451,7 @@ def _reader_of(func: Any) -> Reader | None:
 
 
 def _written_out(func: Any) -> Reader | None:
-    """Of a function that may be part of attention which is written out by hand."""
+    """The reader of a function that may be part of hand-written attention."""
     return _follow if starts(func) else _observe if observed(func) else None
 
 
@@ -466,7 +466,7 @@ def _unread(mode: RecordingMode, func: Any, args: tuple[Any, ...], kwargs: dict[
 
 
 def function_name(func: Any) -> str:
-    """aten::mm of an operator; of a function what it is called."""
+    """The name of a function: aten::mm for an operator."""
     if isinstance(func, OPERATORS):
         return str(getattr(func, "_qualified_op_name", None) or func.name()).removesuffix(".default")
     return str(getattr(func, "__name__", func))
@@ -480,7 +480,7 @@ _thread = _Thread()
 
 
 def listen(listener: Listener) -> None:
-    """Start to tell a listener, in this thread. The first one starts the mode."""
+    """Register a listener in this thread. The first one enters the mode."""
     mode = _thread.mode
     if mode is None:
         mode = RecordingMode()
@@ -512,13 +512,16 @@ def stop(listener: Listener) -> None:
     mode._refresh_flags()
     if not mode.listeners:
         _thread.mode = None
-        mode._repeat(False)
+        mode.__dict__.pop("__torch_function__", None)
         recent_copies.clear()
-        mode._stack.close()
+        try:
+            mode._steps.stop()
+        finally:
+            mode._stack.close()
 
 
 def functions_ran() -> bool:
-    """Whether any function of torch has run in this thread since somebody listens."""
+    """Whether any torch function has run in this thread since the mode was entered."""
     return _thread.mode is not None and bool(_thread.mode._readers)
 
 

@@ -1,4 +1,4 @@
-"""Gradients that a record takes while the user's backward pass runs: what fails there is the record's alone."""
+"""Tensor hooks that keep gradients in the user's backward pass; an error in one never reaches the user."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Keys that grow with a KV cache: the steps of a generation share one buffer."""
+"""Keys that grow with a KV cache: the decoding steps of a site share one buffer."""
 
 from collections.abc import Callable
 
@@ -17,7 +17,7 @@ class KeyBuffer:
         self.view: Tensor | None = None  # the keys of the step before
 
     def extend(self, call: ScoredCall, copy: Callable[[Tensor], Tensor]) -> Tensor:
-        """(B, H_k, m, d) of this call, in memory that it may share with the calls before."""
+        """The keys of this call, (B, H_k, m, d); they may share memory with those of earlier calls."""
         keys = _folded(call.k.detach(), call.heads)
         old, count, m = self.buffer, self.count, keys.shape[2]
         grows = old is not None and m > count > 0 and old.shape[:2] == keys.shape[:2]

@@ -1,4 +1,4 @@
-"""Masks that models hand to their kernels, read as structures: most n x m masks are causal, a window, padding.
+"""Attention masks as structures: most n x m masks are causal, a sliding window or padding.
 
 A mask is looked at in bands of rows. What is none of these is a bias: a record keeps a copy of it, and layers whose
 masks have equal numbers share one. Numbers are compared, and not versions, which a change through `.data` or a NumPy
@@ -157,7 +157,7 @@ def _candidates(mask: Tensor, n: int, m: int) -> "list[_Shape]":
 
 
 def _reach(mask: Tensor, n: int, shift: int) -> tuple[int, int]:
-    """How far the last row looks back, and the first row ahead."""
+    """How far the last row looks back and the first row looks ahead."""
     last, first = (_open(mask, slice(i, i + 1))[0, 0, 0].nonzero()[:, 0] for i in (n - 1, 0))
     left = n - 1 + shift - int(last.min()) if last.numel() else 0
     right = int(first.max()) - shift if first.numel() else 0

@@ -1,4 +1,4 @@
-"""Sites: where attention happens in a model. The modules that are running now are read off Python's own stack.
+"""Sites: where attention happens in a model. The running modules are read from Python's call stack.
 
 Hooks would cost every module of the model something, and those on the modules themselves switch off the fast path of
 nn.TransformerEncoder; the stack is read where attention ran.
@@ -22,7 +22,7 @@ from torch import nn
 
 @dataclass(frozen=True)
 class Site:
-    """The module that attended, by its path in the model, and which of its times this was (from 0)."""
+    """The module that attended, by its path in the model, and the number of the call there (from 0)."""
 
     path: str
     call: int = 0
@@ -42,7 +42,7 @@ class Site:
 
 
 def describe_unmatched(glob: str, known: Iterable[str], unread: Iterable[str] = ()) -> str:
-    """What to say of a pattern that no site fits: where attention ran, and what is near."""
+    """The message for a pattern that matches no site: where attention ran, and the nearest names."""
     known, unread = list(known), list(unread)
     near = get_close_matches(glob, known, 3, 0.0)
     text = (
@@ -64,7 +64,7 @@ class ModulePaths:
         return {} if self.model is None else {id(module): name for name, module in self.model.named_modules()}
 
     def path(self) -> str | None:
-        """Where the code that runs now stands in the model; None if it is not the model's."""
+        """The path of the innermost running module of the model; None outside the model."""
         for module in modules_running():
             if self.model is None:
                 return type(module).__name__
@@ -96,7 +96,7 @@ def modules_running() -> Iterator[nn.Module]:
 
 
 def arguments_of(model: nn.Module) -> tuple[tuple[object, ...], dict[str, object]] | None:
-    """What a model that is running in this thread was called with."""
+    """The arguments of a model that is running in this thread."""
     found = None
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
@@ -113,7 +113,7 @@ def innermost_module() -> nn.Module | None:
 
 @contextmanager
 def as_if_in(*modules: nn.Module) -> Iterator[None]:
-    """In this block these modules count as running, the outermost first: what they do runs elsewhere."""
+    """In this block these modules count as running, the outermost first."""
     before = len(_assumed.modules)
     _assumed.modules += modules
     try:

@@ -103,7 +103,7 @@ def read_native(mode: RecordingMode, func: Callable[..., Any], args: tuple[Any, 
 
 
 def _whole(mode: RecordingMode, call: ScoredCall, name: str) -> Any:
-    """An operator that does more than attend: nothing inside it can be replaced."""
+    """An operator that does more than attention: its weights cannot be replaced."""
 
     def refuse(out: Tensor) -> Any:
         raise RuntimeError(f"{name} does attention and more in one operator, so its weights cannot be replaced.")

@@ -7,7 +7,7 @@ from typing import Any
 
 
 class RefcountedContext:
-    """with switch(): ... the first one in enters the block it was made of, the last one out leaves it."""
+    """A reference-counted context: the first user enters the block, the last one leaves it."""
 
     def __init__(self, block: Callable[[], AbstractContextManager[object]]):
         self.block = block

@@ -1,4 +1,4 @@
-"""Our own attend and factored_attend: what they return is recorded, not the kernels that they run."""
+"""regard.attend and factored_attend: the map that they return is recorded, not the kernels inside."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

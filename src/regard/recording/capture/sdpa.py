@@ -1,4 +1,4 @@
-"""scaled_dot_product_attention, however it is called, and the kernels behind it."""
+"""scaled_dot_product_attention under any name, and the kernels behind it."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Maps with tensors of their own: lazy as they were, or with their weights written out."""
+"""Copies of maps: lazy ones stay lazy, or their weights are materialised."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,7 +19,7 @@ from .edges.edge_maps import CapturedEdges, EdgeMap
 
 
 def copied(amap: AttentionMap, keep: Callable[[Tensor], Tensor]) -> AttentionMap:
-    """The same map with tensors of its own, so that no later change in place reaches it."""
+    """A copy of a map, which later in-place changes do not reach."""
     if isinstance(amap, StoredMap):
         mask = None if amap.keep is None else keep(amap.keep)
         return StoredMap(amap.lead, keep(amap.stored), amap.features is not None, amap.slab, False, mask)

@@ -46,7 +46,7 @@ class TokenTracker:
         self._next(side, ids.tolist(), before)
 
     def _next(self, side: str, rows: list[list[int]], before: int) -> None:
-        """More of the sequences of this run, or the first of the next one."""
+        """The next ids of this run's sequences, or the first ids of the next run."""
         now = self.runs[-1] if self.runs else {}
         old = now.get(side)
         if before and old is not None and len(old) == len(rows) and all(len(x) >= before for x in old):

@@ -1,4 +1,4 @@
-"""Maps of the largest weights of each row alone."""
+"""Maps that hold only the largest weights of each row."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Tensors that hold no numbers which a record could keep: traced, transformed, fake. Asked before anything is read, so
+"""Tensors without data to record: traced, transformed, fake. Checked before anything is read, so
 that nothing of the recorder's enters a graph that torch is tracing.
 """
 

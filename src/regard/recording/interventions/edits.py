@@ -21,7 +21,7 @@ Vectors = dict[tuple[int, int, int], Tensor]  # by (item, head, token)
 
 
 class EditedCall:
-    """One attention, changed or not yet. weights (B, H, n, m), or (H, [F,] E) on the edges of a graph."""
+    """One attention call, edited or not yet. weights (B, H, n, m), or (H, [F,] E) on the edges of a graph."""
 
     axes = "(batch, heads, queries, keys)"
 
@@ -31,7 +31,7 @@ class EditedCall:
 
     @property
     def expected(self) -> tuple[int, ...]:
-        """The shape in which weights are given from outside."""
+        """The shape that replacement weights must broadcast to."""
         return self.shape
 
     @property
@@ -44,15 +44,15 @@ class EditedCall:
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """How many may attend, and how many may be attended: (n, m)."""
+        """The numbers of queries and keys, (n, m)."""
         return self.shape[-2], self.shape[-1]
 
     def weights(self) -> Tensor:
-        """All of them; gradients lead to what made them."""
+        """All weights; gradients flow to their inputs."""
         raise TypeError(f"{type(self).__name__} has no weights().")
 
     def allowed(self) -> Tensor | None:
-        """Bool that broadcasts to the weights: the pairs that may meet; None for all of them."""
+        """The allowed pairs, bool, broadcasting to the weights; None if all are."""
         raise TypeError(f"{type(self).__name__} has no allowed().")
 
     def uniform(self) -> "EditedCall":
@@ -60,7 +60,7 @@ class EditedCall:
         raise TypeError(f"{type(self).__name__} has no uniform().")
 
     def permuted(self, seed: int) -> "EditedCall":
-        """Each row's weights, moved among its allowed keys."""
+        """Each row's weights, permuted among its allowed keys."""
         weights, keep = self.weights(), self.allowed()
         return self.given(permuted(weights, keep, seed))
 
@@ -105,7 +105,7 @@ class EditedCall:
         return self.given(amap.weights().to(self.device))
 
     def nothing(self) -> "EditedCall":
-        """No weight at all."""
+        """All weights 0."""
         raise TypeError(f"{type(self).__name__} has no nothing().")
 
     def selected(self, heads: "list[int] | None", rows: "list[int] | None") -> Tensor:

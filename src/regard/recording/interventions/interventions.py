@@ -1,4 +1,4 @@
-"""Interventions: what replaces the weights of attention at a site. `regard.intervene` puts them in."""
+"""Interventions: what replaces the attention weights at a site while `regard.intervene` is active."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -58,7 +58,7 @@ class Intervention:
 
 
 class Uniform(Intervention):
-    """Every allowed key weighs the same: what is left without attention.
+    """Uniform weights over the allowed keys: attention without its scores.
 
         w_ij = 1 / count_i
 
@@ -70,7 +70,7 @@ class Uniform(Intervention):
 
 
 class Permute(Intervention):
-    """The weights of each row, moved among its allowed keys: the same numbers, on other keys.
+    """Each row's weights, permuted among its allowed keys.
 
     Drawn by (seed, site, item, head, row, key): the same seed gives the same order, whatever else is in the batch.
     Jain & Wallace 2019.
@@ -86,7 +86,7 @@ class Permute(Intervention):
 
 
 class Freeze(Intervention):
-    """The weights of a recorded map, whatever queries and keys say now; values are today's.
+    """The weights of a recorded map instead of those of the current queries and keys; the values are the current ones.
 
     source   a record (each site and call takes its own map from it), or one map for every site that fits
     A model's own record reproduces its outputs; one of keep="topk" has 0 beside the weights that it kept. No gradient
@@ -183,7 +183,7 @@ class Replace(Intervention):
 
 
 class KnockOut(Intervention):
-    """Pairs that may not meet any more: query i does not see key j.
+    """Attention knockout: query i cannot attend to key j.
 
     pairs         (i, j), ...; or a bool tensor that broadcasts to (batch, heads, queries, keys), True = knocked out
     renormalise   True (unless told): the other weights of the row grow as if the pair's score had been -inf, which is
@@ -262,7 +262,7 @@ class _Keys(Intervention):
 
 
 class ZeroValue(_Keys):
-    """The values of some keys are 0: they are looked at as before and say nothing. Weights do not change. O(n) memory.
+    """The values of some keys are 0: they keep their weights and contribute nothing. O(n) memory.
 
     keys   their numbers, or a bool tensor (keys,) or (batch, keys). Mohebbi et al. 2023.
     """
@@ -272,10 +272,10 @@ class ZeroValue(_Keys):
 
 
 class MaskTokens(_Keys):
-    """Keys that nobody may see; each row's other weights grow as if their scores had been -inf. O(n) memory.
+    """Masked keys: each row is renormalised over the others, as if their scores were -inf. O(n) memory.
 
     positions   their numbers, or a bool tensor (keys,) or (batch, keys)
-    A row that may see nothing else gives 0.
+    A row with no other key gives 0.
     """
 
     name = "positions"
@@ -323,7 +323,7 @@ class Shift(Intervention):
 
 
 class DropHeads(Intervention):
-    """Some heads say nothing: weights 0, output 0. The others keep the bits of the kernel's output. Michel et al. 2019.
+    """Head ablation: weights 0 and output 0. The other heads keep the kernel's output bit for bit. Michel et al. 2019.
 
     heads   their numbers
     """

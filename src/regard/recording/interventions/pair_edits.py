@@ -218,7 +218,7 @@ class Written(OnPairs):
 
 @dataclass(frozen=True, eq=False)
 class Instead(EditedCall):
-    """What stands in the place of a call's own weights; the rest is that call's."""
+    """A replacement for a call's own weights; everything else is the call's."""
 
     base: LazyWeights | Written
 
@@ -245,7 +245,7 @@ class Instead(EditedCall):
 
 @dataclass(frozen=True, eq=False)
 class Dense(Instead):
-    """Weights that were put in."""
+    """Replacement weights."""
 
     put: Tensor
 
@@ -291,7 +291,7 @@ class Frozen(Dense):
 
 @dataclass(frozen=True, eq=False)
 class Nothing(Instead):
-    """Heads that are gone: weights 0 and output 0."""
+    """Ablated heads: weights 0 and output 0."""
 
     def weights(self) -> Tensor:
         return torch.zeros((), device=self.device).expand(self.shape)

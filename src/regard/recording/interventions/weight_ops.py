@@ -1,4 +1,4 @@
-"""Rows of weights: closed to some keys, moved among those allowed, taken from one of two maps."""
+"""Operations on rows of weights: masking, permutation, mixing two maps."""
 
 import zlib
 from dataclasses import dataclass
@@ -100,7 +100,7 @@ def share(total: Tensor, left: Tensor) -> Tensor:
 
 
 def permuted(weights: Tensor, keep: Tensor | None, seed: "int | Tensor") -> Tensor:
-    """Each row's weights moved among the pairs of keep: the same for the same seed, whatever else is in the batch."""
+    """Each row's weights, permuted among the pairs of keep; the order depends on the seed, not on the batch."""
     batch, heads, n, m = weights.shape
     key, made = torch.as_tensor(seed, device=weights.device), []
     step = max(1, BAND // max(1, batch * heads * m))
@@ -119,7 +119,7 @@ def permuted(weights: Tensor, keep: Tensor | None, seed: "int | Tensor") -> Tens
 
 
 def seeded(seed: int, name: str) -> int:
-    """A seed of its own for each site."""
+    """A seed derived for each site."""
     return (seed * 0x9E3779B1 + zlib.crc32(name.encode())) % (1 << 62)
 
 

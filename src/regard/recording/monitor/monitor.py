@@ -171,7 +171,7 @@ class Monitor:
             self.begin_step()
 
     def stop(self) -> None:
-        """End. What was seen of a step that did not end is let go."""
+        """Stop. Statistics of an unfinished step are dropped."""
         if not self._running:
             return
         self._running = False
@@ -208,7 +208,7 @@ class Monitor:
         self._step, self._begun = self._step + 1, False
 
     def step(self) -> None:
-        """A step is over and the next one begins: for loops without an optimiser of torch, whose steps count else."""
+        """End this step and begin the next, in training loops without an optimiser of torch."""
         self._counted = True
         if not self._running:
             raise RuntimeError("This Monitor is not running: call it inside `with Monitor(...) as monitor`.")
@@ -233,7 +233,7 @@ class Monitor:
     # steps
 
     def _before_optimiser(self, optimiser: Any, args: Any, kwargs: Any) -> None:
-        """What the update itself runs is not listened to."""
+        """Attention inside the optimiser's update is not monitored."""
         if self._thread is not None and self._owns(optimiser):
             self._unlisten()
 
@@ -290,7 +290,7 @@ class Monitor:
         return False
 
     def on_other(self, other: Missed) -> None:
-        """Weights that are no attention are not looked at."""
+        """Weights that are not attention are not monitored."""
 
     def on_missed(self, missed: Missed) -> None:
         path = self._names.path() if self._open else None

@@ -1,4 +1,4 @@
-"""Some rows of a call of attention, read without the others: O(rows x m), never n x m."""
+"""A sample of rows of one attention call, computed alone: O(rows x m), never n x m."""
 
 import random
 from collections.abc import Iterable, Iterator

@@ -1,4 +1,4 @@
-"""The end of a run as a table of text: each site's last statistics beside its first."""
+"""A run as a text table: each site's last statistics beside its first."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -48,7 +48,7 @@ def table_of(history: "Sequence[Snapshot]", alarms: "Sequence[Alarm]", missed: M
 
 
 def _shared(sites: list[str]) -> tuple[str, str]:
-    """The parts that all names begin with and end in: of model.layers.*.self_attn both sides of the star."""
+    """The common prefix and suffix of all names: both sides of the star in model.layers.*.self_attn."""
     if len(sites) < 2:
         return "", ""
     names = [site.split(".") for site in sites]

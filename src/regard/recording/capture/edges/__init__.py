@@ -1,1 +1,1 @@
-"""Attention over the edges of a graph as other libraries run it."""
+"""Attention over the edges of a graph, as other libraries compute it."""

@@ -1,1 +1,1 @@
-"""What hides the code that it runs: TorchScript, CUDA graphs, threads, operators in Python. It is shown, or told."""
+"""Code that a function mode cannot see: TorchScript, CUDA graphs, threads, operators written in Python."""

@@ -1,4 +1,4 @@
-"""Operators that were written in Python, by torch.library.custom_op: what they run is seen like a model's own code.
+"""Operators written in Python with torch.library.custom_op: their bodies are traced like a model's own code.
 
 Torch calls an operator's function below the modes of Python, which see the operator alone then.
 """
@@ -12,7 +12,7 @@ from regard.core.torch_private import OPERATORS, custom_operators
 
 
 def custom_operator(func: Any) -> Any:
-    """What torch.library.custom_op made of this operator; None of any other. Ours are read by a reader of their own."""
+    """The definition made by torch.library.custom_op; None for other operators and for ours, which have a reader."""
     if not isinstance(func, OPERATORS):
         return None
     name = str(getattr(func, "_qualified_op_name", None) or func.name()).partition(".")[0]
@@ -21,7 +21,7 @@ def custom_operator(func: Any) -> Any:
 
 @contextmanager
 def visible(operator: Any, mode: AbstractContextManager[Any], here: Callable[[], bool]) -> Iterator[None]:
-    """In this block the operator's function runs under a mode, in the thread that has it (here())."""
+    """In this block the operator's body runs under the mode, in the mode's own thread (here())."""
     own = dict(operator._backend_fns)
     operator._backend_fns.update({device: partial(_under, mode, here, function) for device, function in own.items()})
     try:

@@ -1,4 +1,4 @@
-"""What runs inside a block and hides what it computes: TorchScript, CUDA graphs, threads. Each is told as missed.
+"""Code inside a block that a function mode cannot see: TorchScript, CUDA graphs, threads. Each is reported as missed.
 
 A script or a graph shows no function to Python, so whether it attends is not known. A thread has torch function modes
 of its own; one that the block starts has a mode that only looks for attention.
@@ -38,7 +38,7 @@ _here = _Here()
 
 
 def is_watched() -> bool:
-    """Whether what attends in this thread is told already."""
+    """Whether attention in this thread is already reported."""
     return _here.watched
 
 
@@ -102,7 +102,7 @@ def _takes_scores(mode: RecordingMode, args: tuple[Any, ...]) -> bool:
 
 @lru_cache(maxsize=16)
 def _watched(start: Callable[[Thread], None]) -> Callable[[Thread], None]:
-    """Thread.start: what the new thread attends to is told to who listens in the old one."""
+    """Thread.start: attention in the new thread is reported to the listeners of the starting one."""
 
     @wraps(start)
     def starts(self: Thread) -> None:
@@ -116,7 +116,7 @@ def _watched(start: Callable[[Thread], None]) -> Callable[[Thread], None]:
 
 @lru_cache(maxsize=16)
 def _watched_pool(submit: Callable[..., Any]) -> Callable[..., Any]:
-    """ThreadPoolExecutor.submit: its threads may have been there before."""
+    """ThreadPoolExecutor.submit: its threads may be older than the block."""
 
     @wraps(submit)
     def submits(self: ThreadPoolExecutor, run: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -127,7 +127,7 @@ def _watched_pool(submit: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _told_of(mode: RecordingMode, run: Callable[..., Any]) -> Callable[..., Any]:
-    """The same in a thread of its own: each attention in it is told to who listens in this one."""
+    """The same function for another thread: its attention is reported to the listeners of this one."""
     modules = tuple(reversed([*modules_running()]))
 
     def runs(*args: Any, **kwargs: Any) -> Any:
@@ -149,7 +149,7 @@ def _told_of(mode: RecordingMode, run: Callable[..., Any]) -> Callable[..., Any]
 
 
 class _Teller:
-    """Listens in a thread that a block started, and tells who listens in the block."""
+    """The listener of a thread that a block started; it reports to the listeners of the block."""
 
     may_change = False
 

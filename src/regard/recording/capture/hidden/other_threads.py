@@ -23,7 +23,7 @@ _lock = Lock()
 
 
 class OtherThreads:
-    """Tells of each run of a model in another thread, until it is stopped."""
+    """Reports each run of a model in another thread, until it is stopped."""
 
     def __init__(self, model: nn.Module, tell: Tell):
         replicated = isinstance(

@@ -157,12 +157,12 @@ def _lightning(original: Callable[..., Any]) -> Callable[..., Any]:
 
 @lru_cache(maxsize=1)
 def _modeling_files(count: int, last: str) -> list[str]:
-    """The loaded modules of transformers that have models; looked for anew once another module is loaded."""
+    """The loaded modeling files of transformers; searched again once another module was imported."""
     return [name for name in sys.modules if name.startswith("transformers.models.") and ".modeling_" in name]
 
 
 def _replaced() -> Iterator[tuple[Any, str, Any]]:
-    """Where, under what name and what stands in the modules of transformers that are loaded."""
+    """The functions to wrap in the loaded modules of transformers: owner, name, wrapper."""
     for module_name in _modeling_files(len(sys.modules), next(reversed(sys.modules))):
         module = sys.modules.get(module_name)
         if module is None:

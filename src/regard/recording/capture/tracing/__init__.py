@@ -1,1 +1,1 @@
-"""Attention that a model writes out by hand, from the normalisation to the product with the values."""
+"""Tracing hand-written attention from the normalisation to the product with the values."""

@@ -1,4 +1,4 @@
-"""Functions between the normalisation and the product: weights go on, come to an end, or are lost with a word."""
+"""Functions between the normalisation and the product: a trace continues, ends, or is lost and reported."""
 
 from dataclasses import replace
 from typing import Any
@@ -47,6 +47,8 @@ def carry(state: State, step: TracerStep, out: Any, before: Tensor | None, stale
     found = min(step.weights, key=lambda one: (not one.trace.normalised, bool(one.trace.lost)))
     if step.name == "lerp" and found.place in ((2,), ("weight",)) and takes_weights_and_activations(state, step):
         return
+    if step.name == "mul" and _gates(state, step, found):
+        return
     if step.name == "logsumexp" and found.trace.how == "log" and found.trace.lost:
         step.report(found.trace, "a sum over keys in logarithms", found.trace.lost)
         return
@@ -71,6 +73,17 @@ def carry(state: State, step: TracerStep, out: Any, before: Tensor | None, stale
                 after.versions = UNKNOWN_VERSIONS
     if step.written is not None and not any(one.tensor is step.written for one in step.weights):
         _lose_base(state, step.written, found.trace, step.operator)
+
+
+def _gates(state: State, step: TracerStep, found: Followed) -> bool:
+    """sigmoid(x) * tanh(y), element by element, of products of activations: a gate of WaveNet's kind, no weights."""
+    if found.trace.how != "sigmoid" or found.trace.lost or found.trace.factors is not None:
+        return False
+    others = [x for x in step.tensors if x is not found.tensor]
+    if len(others) != 1 or others[0].shape != found.tensor.shape:
+        return False
+    origin = state.origins.of(others[0])
+    return origin.product and origin.bent and not any(0 in x.stride() for x in (others[0], found.tensor))
 
 
 def _holds_numbers(y: Tensor) -> bool:

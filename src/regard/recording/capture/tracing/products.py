@@ -1,4 +1,4 @@
-"""Products that weights go into: attention, another use of them, or weights that go on."""
+"""Products with weights: attention, another use of them, or a trace that continues."""
 
 from dataclasses import replace
 from typing import Any
@@ -16,7 +16,7 @@ from .weighing import Weighing, batched, contracted_letter
 
 
 def product(state: State, step: TracerStep) -> Any:
-    """Run a product, and say what it was."""
+    """Run a product and classify it."""
     out = _told(state, step)
     if isinstance(out, Tensor) and "out" not in step.kwargs:
         state.origins.see(step.name, step.func, step.args, step.kwargs, out)
@@ -153,7 +153,7 @@ def _over_the_keys(
 
 
 def _refusal(state: State, found: Followed) -> str:
-    """Why weights that meet values make no map; "" if they do."""
+    """Why a product of weights and values gives no map; "" if it gives one."""
     trace = found.trace
     if state.live.stale(found.tensor, trace):
         return "a change in place that was not followed came in between"

@@ -99,7 +99,7 @@ class Traces:
         self.table[out], self.ever = trace, True
 
     def keep(self, x: Tensor, trace: Trace) -> None:
-        """Its memory may come back as another tensor, when the model has let go of this one."""
+        """Its memory may come back as another tensor after the model released this one."""
         alias = x.detach()
         self._kept.append(alias)
         self.note(alias, replace(trace, weights=alias if trace.weights is x else trace.weights))

@@ -35,7 +35,7 @@ MEETS = frozenset(READERS) | {"mul", "addcmul"}
 
 
 def starts(func: Any) -> bool:
-    """Whether weights may begin at a function."""
+    """Whether a trace may start at a function."""
     return torch_name(func) in STARTS
 
 
@@ -53,7 +53,7 @@ def observed(func: Any) -> bool:
 
 
 class Tracer:
-    """What is followed in one thread."""
+    """The traces of one thread."""
 
     def __init__(self) -> None:
         self.state = State()
@@ -61,7 +61,7 @@ class Tracer:
     def observe(
         self, mode: "RecordingMode", func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any
     ) -> None:
-        """A function ran while no weights were followed."""
+        """A function ran while no weights were traced."""
         name = torch_name(func)
         if name in READERS and not (name == "linear" and len(args) > 1 and isinstance(args[1], torch.nn.Parameter)):
             if tracing():
@@ -75,7 +75,7 @@ class Tracer:
             remember_sum(self.state, TracerStep(mode, name, func, args, kwargs), out)
 
     def follow(self, mode: "RecordingMode", func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run a function that may take or make weights."""
+        """Run a function that may consume or produce weights."""
         state, name = self.state, torch_name(func)
         step = TracerStep(mode, name, func, args, kwargs, state.live)
         if interpreter_stack() is not None and name in READERS:
