@@ -7,6 +7,8 @@ pytest.importorskip("triton")
 
 import triton
 import triton.language as tl
+from tests.fuzz.interpreted import on_any_device
+from torch._dynamo.utils import counters
 from torch._subclasses import FakeTensorMode
 
 from regard import (
@@ -288,3 +290,19 @@ def test_what_is_traced_has_the_gradients_that_are_there():
         given = DenseArguments(**{**dict.fromkeys(DenseArguments._fields), **tensors, **numbers})
         found = backward_op.call(*given, x, row, row, row, x)
     assert len(held) == 2 and len(found) == 5
+
+
+def test_one_compilation_serves_modified_scores_of_every_length():
+    torch._dynamo.reset()
+    counters.clear()
+    score = ScaledDot() | SoftCap(2.0) | T5Bias(1, 8, 6, align="end") | Sink(1)
+
+    def call(q, k, v, backend="triton-dense"):
+        return attend(q, k, v, score, "sigmoid", Causal("end"), backend=backend).out
+
+    compiled = torch.compile(call, fullgraph=True, dynamic=True, backend="eager")
+    with on_any_device(), torch.no_grad():
+        for n, m in ((5, 7), (9, 11)):
+            given = [torch.randn(1, 1, size, 4) for size in (n, m, m)]
+            torch.testing.assert_close(compiled(*given), call(*given, backend="reference"))
+    assert counters["stats"]["unique_graphs"] == 1
