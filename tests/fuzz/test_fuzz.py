@@ -24,7 +24,7 @@ def test_a_plan_that_nobody_listed(name):
 @pytest.mark.skipif(
     find_spec("triton") is None, reason="Triton's interpreter comes with triton, which is not installed."
 )
-@pytest.mark.parametrize("name", ["triton-10001.0"])
+@pytest.mark.parametrize("name", ["triton-10001.0", "triton-10002.0", "triton-10011.0"])
 def test_a_plan_in_interpreted_kernels(name):
     case = fuzzed(name)
     with kernels_in_the_interpreter():

@@ -187,7 +187,6 @@ def _soft_tile(
         head,
         MODIFIERS,
         MODIFY,
-        True,
     )
     i, j = i0 + tl.arange(0, BLOCK_M), first + tl.arange(0, BLOCK_N)
     factor = factors(i, first, centre, narrow, seed, dropout, head, batch, BLOCK_M, BLOCK_N, BELL, DROPPED)
@@ -283,6 +282,8 @@ def softmax_kernel(
     before, after = scale, 1.0
     if PLAIN:
         before, after = 1.0, scale
+    if MODIFY is not None:
+        after = LOG2E
     g, batch, head, i0, i = block_of(n, heads, BLOCK_M)
     seed = tl.load(SEED) if DROPPED else 0
     length = length_of(LENGTHS, batch, m, PADDED)

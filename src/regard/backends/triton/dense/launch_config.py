@@ -78,7 +78,7 @@ TILES: dict[tuple[str, str], tuple[int, int, int, int, int | None]] = {
     ("wide dot", "sparse"): (64, 64, 4, 2, None),
     ("modified dot", "forward"): (128, 64, 8, 3, None),  # whose scores have modifiers: compiled, not yet measured
     ("modified dot", "backward"): (64, 64, 4, 3, None),
-    ("modified dot", "keys"): (64, 64, 4, 3, None),
+    ("modified dot", "keys"): (64, 64, 8, 2, None),
     ("wide modified dot", "forward"): (128, 64, 8, 2, None),
     ("wide modified dot", "backward"): (64, 64, 8, 2, None),
     ("wide modified dot", "keys"): (64, 64, 8, 2, None),
