@@ -13,7 +13,7 @@ def board(
     out: Annotated[Path, typer.Option("-o", "--out", help="The page.")] = Path("board.html"),
     show: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
-    """Rank variants over the tasks of one study or several, on a page.
+    """Rank variants over the tasks of studies, on a page.
 
     Means with intervals, a critical-difference diagram, costs; every number links to its training runs.
 

@@ -88,7 +88,7 @@ def record(
     dtype: ModelType = Precision.model,
     trust_remote_code: Trust = False,
 ) -> None:
-    """Run a model on a text or an image; save its attention to a file.
+    """Run a model on a text or an image; record its attention.
 
     Example:  regard record minilm "Attention, recorded." -o run.regard
     """

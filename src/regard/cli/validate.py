@@ -12,7 +12,7 @@ from .output.progress import progress_bar
 
 app = typer.Typer(
     cls=CommandList,
-    help="Validate the tests of attention: models of known truth, null reports.",
+    help="Validate the tests: models of known truth, null reports.",
     epilog="Example:  regard validate models",
     no_args_is_help=True,
 )
@@ -33,7 +33,7 @@ def models(
     json: Json = False,
     out: Out = None,
 ) -> None:
-    """AUROC, power and false positives of every test on models of known truth.
+    """AUROC, power and false positives on models of known truth.
 
     The models are built by hand: of each it is known whether its weights are a
     faithful reason. Takes two minutes on one core.
