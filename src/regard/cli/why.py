@@ -45,6 +45,10 @@ def why(
         rec, _ = record_run(loaded, tokenizer, text_or_file(text, file), model)
         site = list(rec.maps)[int(layer)] if int(layer) < len(rec.maps) else fail(f"There are {len(rec.maps)} layers.")
         amap = rec.maps[site]
+        for option, given, size, what in (("head", number, amap.heads, "heads"), ("row", row, amap.n, "tokens"),
+                                          ("key", key, amap.m, "tokens")):  # fmt: skip
+            if given is not None and not 0 <= int(given) < size:
+                fail(f"--{option} {head if option == 'head' else given}: there are {size} {what}, 0 to {size - 1}.")
         i = amap.n - 1 if row is None else row
         weights = (amap[0] if len(amap.lead) > 1 else amap)[int(number)].row(i).reshape(-1)
         j = int(weights.argmax()) if key is None else key

@@ -75,3 +75,21 @@ def test_the_command_says_how_a_head_is_written(head):
 
     done = CliRunner().invoke(app, ["why", "minilm", "Some text.", "--head", head])
     assert done.exit_code and "expected layer and head" in done.output + (done.stderr or "")
+
+
+@pytest.mark.parametrize("option", ["--head 0.50", "--head 99.0", "--row 77", "--key 77"])
+def test_the_command_says_which_heads_and_tokens_there_are(option, monkeypatch):
+    from typer.testing import CliRunner
+
+    from regard.cli.app import app
+    from regard.recording import pretrained
+
+    program = induction()
+    model, ids = Compiled(program).eval(), texts(program)[0]
+    with torch.no_grad(), regard.record(model) as rec:
+        model(ids)
+    monkeypatch.setattr(pretrained, "load_model", lambda name: (model, None))
+    monkeypatch.setattr(pretrained, "record_run", lambda *given: (rec, None))
+    done = CliRunner().invoke(app, ["why", "model", "Some text.", *option.split()])
+    assert done.exit_code and "here are" in done.output + (done.stderr or "")
+    assert done.exception is None or isinstance(done.exception, SystemExit)

@@ -55,7 +55,8 @@ def _weight_distance(run: TracedRun, call: Any, amap: Any, item: int, head: int,
     if alignment_of(amap) is not None:
         return ""
     one = (amap[item] if len(amap.lead) > 1 else amap)[head]
-    row = one.row(i).reshape(-1).double()
+    weights = one.row(i).reshape(-1)
+    row = weights.double()
     strong = int(row.argmax())
     rest = torch.where(row > LEAST, row, torch.inf)
     rest[strong] = torch.inf
@@ -67,14 +68,14 @@ def _weight_distance(run: TracedRun, call: Any, amap: Any, item: int, head: int,
     scores = []
     for j, key in zip((strong, weak), keys, strict=True):
         raw = float(q @ key)
-        factor, rest, _ = run.coefficient(call, item, head, i, j, raw)
-        scores.append(factor * raw + rest)
+        factor, bias, _ = run.coefficient(call, item, head, i, j, raw)
+        scores.append(factor * raw + bias)
     said, seen = scores[0] - scores[1], float((row[strong] / row[weak]).log())
     kept = getattr(getattr(amap, "plan", None), "q", None)
-    kind = kept if kept is not None else getattr(amap, "stored", row)
+    kind = kept if kept is not None else getattr(amap, "stored", weights)
     if call.queries is not None and call.queries.dtype not in TOLERANCE:
         kind = call.queries
-    least = 10 * _tolerance(kind) * max(1.0, *(abs(x) for x in scores))
+    least = 10 * _tolerance(kind) * max(1.0, abs(scores[0]), abs(scores[1]))
     return "" if abs(said - seen) <= least else f"the weights of row {i} are other ones"
 
 

@@ -312,7 +312,7 @@ def why(
     if getattr(amap, "graph", None) is not None:
         raise Refused(f"The score at {name!r} does not decompose: {EDGES}.")
     call = run.call(name)
-    there = () if call.queries is None else (call.queries.shape[2], call.keys.shape[2])
+    there = () if call.queries is None or call.keys is None else (call.queries.shape[2], call.keys.shape[2])
     if (there and there != (amap.n, amap.m)) or call.heads != amap.heads:
         raise Refused(
             f"The record's map at {name!r} is {amap.shape}, and the model's run on the first recorded inputs has "
