@@ -149,6 +149,6 @@ def test_a_packed_text_is_read_up_to_its_limit_alone(tmp_path):
 
     path = tmp_path / "bomb.csv.gz"
     path.write_bytes(gzip.compress(b"a" * 20_000_000))
-    with pytest.raises(ValueError, match="more than the 100,000 bytes"):
+    with pytest.raises(ValueError, match="larger than the limit of 100,000 bytes"):
         text_lines(path, 100_000)
     assert cost(lambda p: text_lines(p, 100_000), path)[1] < 4_000_000

@@ -77,7 +77,7 @@ def test_what_is_left_out_is_said(folder, tmp_path):
     assert said.exit_code == 0, said.output
     told = " ".join(said.stdout.split())
     assert "task: Not every instance has a label" in told
-    assert "rationales: No instance carries a rationale" in told
+    assert "rationales: No instance has a rationale" in told
 
 
 @pytest.mark.parametrize(

@@ -61,8 +61,8 @@ def test_what_runs_is_told_with_who_runs_it(file):
     study, store = Study.read(file), store_of(Path("typed-study"), None, True)
     store.add(study.name, study.plain(), study.jobs())
     lease = store.claim("typed", f"{identity()}/3")
-    began = f"  trivial: a, seed 6: 0 % (0 s, worker 3 of process {os.getpid()} on {platform.node()})"
-    assert call("status", "typed-study").output.splitlines()[1] == began
+    began = rf"  trivial: a, seed 6: 0 % \(\d+ s, worker 3 of process {os.getpid()} on {re.escape(platform.node())}\)"
+    assert re.fullmatch(began, call("status", "typed-study").output.splitlines()[1])
     store.heartbeat([lease], {lease.token: (0.25, "step 5 of 20")})
     assert ": 25 %, step 5 of 20 (" in call("status", "typed-study").output
     store.close()

@@ -32,7 +32,7 @@ X = torch.zeros(2, 5, 8)
         ({"dim": 8, "heads": 4, "align": Entmax(1.5, learned=True, heads=3)}, r"Entmax.*heads=4"),
         ({"dim": 8, "heads": 2, "d_v": 3, "score": Dot(features=True)}, r"d_v=3.*features as d_v"),
         ({"dim": 8, "heads": 2, "rotary": Rotary(8)}, r"Rotary\(8\).*d_k=4"),
-        ({"dim": 6, "heads": 2, "rotary": True}, r"d_k=3 is odd"),
+        ({"dim": 6, "heads": 2, "rotary": True}, r"expected an even d_k, got 3"),
         ({"dim": 8, "heads": 2, "rotary": 0.5}, r"rotary=0\.5.*10000"),
     ],
     ids=lambda value: "" if isinstance(value, str) else " ".join(f"{k}={v}" for k, v in value.items())[:60],
@@ -84,7 +84,7 @@ def test_types_of_inputs():
         Attention(8, 2)(X.double())
     with pytest.raises(TypeError, match="query is a list"):
         Attention(8, 2)(X.tolist())
-    with pytest.raises(TypeError, match=r"True means.*Mask\(keep=tensor\)"):
+    with pytest.raises(TypeError, match=r"ambiguous.*Mask\(keep=tensor\)"):
         Attention(8, 2)(X, over=torch.ones(5, 5, dtype=torch.bool))
 
 

@@ -318,7 +318,7 @@ class CommandRun:
             pixels = None
             if _is_picture(given):
                 if self.pair is not None or self.generate:
-                    fail(f"{given} is an image: omit {'--pair' if self.pair is not None else '--generate'}.")
+                    fail(f"{given} is an image: leave out {'--pair' if self.pair is not None else '--generate'}.")
                 rec, pixels = record_image(
                     self.model, given, keep, stored, self.sites, self.trust, tell, self.device, self.dtype
                 )

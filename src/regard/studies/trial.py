@@ -157,11 +157,10 @@ def find(call: str, folder: str | None = None) -> Callable[..., Any]:
 
 def _moved(call: str) -> Callable[..., Any] | None:
     """The function of a stored study that has moved to another module; None if no plugin declares the move."""
-    from ..data.registry import MOVED
-
-    if call not in MOVED:
+    moved = importlib.import_module("regard.data.registry").MOVED  # by name: a worker has this file alone
+    if call not in moved:
         return None
-    function: Callable[..., Any] = MOVED[call]
+    function: Callable[..., Any] = moved[call]
     return function
 
 

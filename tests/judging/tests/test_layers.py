@@ -90,7 +90,7 @@ def test_a_model_that_pools_can_be_masked_but_has_one_layer():
     adapter = Adapter(model, some[:6])
     by_mask, by_deletion = (erased(adapter.removing(how), attention) for how in ("mask", "delete"))
     assert_allclose(by_mask, by_deletion, atol=1e-6)  # it knows no places: a hole is as good as none
-    with pytest.raises(NotApplicable, match="attends once"):
+    with pytest.raises(NotApplicable, match="one attention layer"):
         layers(adapter)
     with pytest.raises(ValueError, match="only then"):
         adapter.removing("blank")

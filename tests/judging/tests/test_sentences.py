@@ -183,7 +183,7 @@ def test_constant_weights_are_at_chance_wherever_they_are_ranked():
     for name in ("average precision", "token F1", "IOU-F1", "comprehensiveness of attention"):
         assert found[name].standing[1] in ("not significantly different", "worse"), str(found[name])
     assert found["average precision"].value == pytest.approx(found["average precision"].baselines["random"])
-    assert "both attention and gradient put in an order" in found["tau of attention and gradient"].says
+    assert "both attention and gradient rank" in found["tau of attention and gradient"].says
 
 
 def test_of_one_instance_nothing_is_better_or_worse():

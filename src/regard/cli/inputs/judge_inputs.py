@@ -222,7 +222,7 @@ def _own(name: str, data: str, removal: str, what: str = "A graph network") -> N
     """Graph networks are judged on their own data, and removal of an edge is deletion."""
     if data not in ("", name):
         raise ValueError(
-            f"--data {data}: {what[0].lower()}{what[1:]} is judged on its own test part, {name}; omit --data."
+            f"--data {data}: {what[0].lower()}{what[1:]} is judged on its own test part, {name}; leave out --data."
         )
     if removal not in ("", "delete"):
         raise ValueError(f"--removal {removal}: units of a graph are edges, which can only be deleted.")

@@ -38,7 +38,9 @@ def position(adapter: Adapter, inputs: Inputs) -> Tensor:
     """(B, n): the mean weight that units at this place have in the other instances (`PlaceProfile`): what the weights
     would say if they depended on the place alone."""
     if not adapter.selector.tokens:
-        raise NotApplicable("Edges have no place in a text: their baselines are random edges and the degree of a node.")
+        raise NotApplicable(
+            "Edges have no position in a text: their baselines are random edges and the degree of a node."
+        )
     return adapter.place_profile.expected(adapter.attention(inputs), inputs)
 
 

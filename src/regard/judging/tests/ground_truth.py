@@ -117,7 +117,7 @@ def agreement(
                 better="higher",
                 test=TEST,
                 unit="Kendall tau-b",
-                says=f"undefined: no graph has three nodes that both {name} and {what} put in an order."
+                says=f"undefined: no graph has three nodes that both {name} and {what} rank."
                 if value.value is None
                 else f"{name} orders the nodes as {what} does by {amount(value.value, 2)}, where 1 is the same order "
                 "and 0 chance.",

@@ -84,7 +84,7 @@ def judge_reading(
                 name=f"{name}, word length known",
                 better="higher",
                 test=TEST,
-                says="undefined: no sentence has four words that all three put in an order."
+                says="undefined: no sentence has four words that all three rank."
                 if found.value is None
                 else f"Among words of one length that is {amount(found.value, 2)}.",
                 unit="partial Spearman rho",

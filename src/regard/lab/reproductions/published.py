@@ -144,7 +144,7 @@ def correlations(read: Sequence[TrainedReadout], attention: str, vectors: str, s
                     better="higher",
                     test="correlation",
                     unit="Kendall tau-b",
-                    says=f"undefined: no sentence that is called {name} has words that both put in an order."
+                    says=f"undefined: no sentence that is called {name} has words that both rank."
                     if value.value is None
                     else f"Weights and {other} order the words alike by {amount(value.value, 2)} where the model says "
                     f"{name}.",
@@ -161,7 +161,7 @@ def correlations(read: Sequence[TrainedReadout], attention: str, vectors: str, s
                     better="higher",
                     test="correlation",
                     unit="share",
-                    says=f"undefined: no sentence that is called {name} has words that both put in an order."
+                    says=f"undefined: no sentence that is called {name} has words that both rank."
                     if share.value is None
                     else f"In {percent(share.value)} of the sentences, before any correction.",
                     baselines={} if shares is None else {"published": shares},

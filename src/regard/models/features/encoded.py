@@ -44,3 +44,5 @@ class Encoded:
             None if self.summary is None else self.summary.index_select(0, index),
             None if self.real is None else self.real.index_select(0, index),
         )
+
+    chosen = reorder  # the name until 0.3

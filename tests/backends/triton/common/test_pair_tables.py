@@ -17,7 +17,8 @@ def call(core, n, m, d, size=1.0, group=1, align=EXPONENTIAL, biased=False, read
     a, b, r = size * torch.randn(2 * group, n, d), size * torch.randn(2, m, d), torch.randn(2 * group, d)
     biases = (torch.randn(2, m), torch.randn(2 * group, n)) if biased else (None, None)
     linear, bent = (0.0, 0.0) if core == TANH else (0.6, 0.4)
-    nothing = dict.fromkeys(("centre", "lengths", "keep", "low", "high", "seed", "bias"))
+    held = ("sink", "held_1", "held_2", "held_3")
+    nothing = dict.fromkeys(("centre", "lengths", "keep", "low", "high", "seed", "bias", *held))
     return DenseArguments(
         a=a,
         b=b,
@@ -37,6 +38,10 @@ def call(core, n, m, d, size=1.0, group=1, align=EXPONENTIAL, biased=False, read
         narrow=0.0,
         dropout=0.0,
         trains=True,
+        modifiers="",
+        bound_1=0.0,
+        bound_2=0.0,
+        bound_3=0.0,
         **nothing,
     )
 
