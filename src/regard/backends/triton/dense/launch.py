@@ -158,7 +158,7 @@ def backward(
     (g, n, d), m = a.shape, b.shape[1]
     if not (out.numel() and m):
         return [
-            torch.zeros_like(x) if x is not None and wanted else None
+            torch.zeros_like(x) if isinstance(x, Tensor) and wanted else None
             for x, wanted in zip(call, receiving(call), strict=False)
         ]
     columns = call.align == EXPONENTIAL and chosen is None and call.v.dtype != torch.float32

@@ -48,5 +48,6 @@ def _held(code: ModifierCode, tensor: Tensor | None, n: int, m: int) -> Any:
         return AlibiSlopes(tensor.contiguous(), tensor.shape[0], shift)
     if code.family == DISTANCE_BIAS:
         return DistanceTable(tensor.contiguous(), tensor.shape[0], tensor.shape[1] // 2, shift)
-    strides = (0 if size == 1 else stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
-    return PairNumbers(tensor, *strides, code.share, n, m)
+    steps = [0 if size == 1 else stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True)]
+    by_item, by_head, by_query, by_key = steps
+    return PairNumbers(tensor, by_item, by_head, by_query, by_key, code.share, n, m)
