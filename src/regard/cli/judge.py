@@ -147,8 +147,8 @@ def _tell(report: "Report", shown: Console) -> None:
     for name, why in summary.left_out.items():
         shown.print(f" {name}: {why}")
     if summary.not_asked:
-        shown.print(f" Not asked for: {', '.join(summary.not_asked)}.")
-    shown.print(Text("What the words mean", style="bold"))
+        shown.print(f" Not requested: {', '.join(summary.not_asked)}.")
+    shown.print(Text("Terms", style="bold"))
     for name, meaning in TERMS.items():
         shown.print(Text.assemble((f" {name}", "italic"), f"  {meaning}"))
 
