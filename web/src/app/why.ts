@@ -74,7 +74,7 @@ export class RegardWhy extends LitElement {
     .bar { height: 0.75rem; border-radius: 0.15rem; min-width: 1px; } .up { background: #2563eb; } .down { background: #c2410c; } .number { text-align: right; font-variant-numeric: tabular-nums; }
     li button { padding: 0 0.45rem; } .name { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; } svg { width: 100%; height: auto; display: block; margin: 0.6rem 0 0; }
     svg text { font-size: 11px; fill: var(--soft); } svg .name { fill: currentColor; } svg .axis { stroke: var(--line); } .lane { stroke: #2563eb; } circle.lane { fill: #2563eb; } .pairs li { grid-template-columns: minmax(8rem, 20rem) 1fr 3.4rem; }
-    @media (max-width: 62rem) { .writers { grid-template-columns: minmax(0, 1fr); } } @media (max-width: 36rem) { li { grid-template-columns: 4.6rem minmax(1.5rem, 1fr) 3.1rem 2.7rem max-content; gap: 0.35rem; } svg text { font-size: 19px; } .pairs li { grid-template-columns: minmax(8rem, 13rem) 1fr 3.4rem; } }
+    @media (max-width: 62rem) { .writers { grid-template-columns: minmax(0, 1fr); } } @media (max-width: 36rem) { li { grid-template-columns: 5.2rem minmax(1rem, 1fr) 2.9rem 2.6rem max-content; gap: 0.3rem; font-size: 0.9rem; } svg text { font-size: 19px; } .pairs li { grid-template-columns: minmax(8rem, 13rem) 1fr 3.4rem; } }
     @media (prefers-color-scheme: dark) { .up { background: #60a5fa; } .down { background: #fb923c; } .lane { stroke: #60a5fa; } circle.lane { fill: #60a5fa; } }
   `];
 
